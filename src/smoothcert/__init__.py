@@ -1,0 +1,64 @@
+"""smoothcert: classifiers whose answers come with a proof, by randomized smoothing.
+
+>>> import smoothcert as sc
+>>> g = sc.Smoothed(model, num_classes=10, noise=sc.Gaussian(sigma=0.25))
+>>> certificate, = g.certify(x, sc.Fixed(n=100_000, alpha=0.001))
+>>> certificate.label, certificate.radius
+
+Names are loaded when first used, so that reading and analysing runs does not wait for torch.
+"""
+
+from importlib import import_module
+from importlib.metadata import version
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from smoothcert import architectures as architectures
+    from smoothcert import datasets as datasets
+    from smoothcert.analysis import measures as measures
+    from smoothcert.certify import ABSTAIN as ABSTAIN
+    from smoothcert.certify import Certificate as Certificate
+    from smoothcert.certify import Fixed as Fixed
+    from smoothcert.certify import Predict as Predict
+    from smoothcert.certify import Prediction as Prediction
+    from smoothcert.certify import Scope as Scope
+    from smoothcert.engine import SklearnClassifier as SklearnClassifier
+    from smoothcert.engine import Smoothed as Smoothed
+    from smoothcert.errors import InputError as InputError
+    from smoothcert.noise import Ablation as Ablation
+    from smoothcert.noise import Gaussian as Gaussian
+    from smoothcert.noise import Laplace as Laplace
+    from smoothcert.noise import Uniform as Uniform
+    from smoothcert.stats import ClopperPearson as ClopperPearson
+    from smoothcert.stats import EmpiricalBernstein as EmpiricalBernstein
+    from smoothcert.stats import Hoeffding as Hoeffding
+    from smoothcert.stats import Tally as Tally
+
+_HOMES = {
+    "smoothcert.certify": ("ABSTAIN", "Certificate", "Fixed", "Predict", "Prediction", "Scope"),
+    "smoothcert.engine": ("SklearnClassifier", "Smoothed"),
+    "smoothcert.errors": ("InputError",),
+    "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
+    "smoothcert.stats": ("ClopperPearson", "EmpiricalBernstein", "Hoeffding", "Tally"),
+}
+_MODULES = {
+    "architectures": "smoothcert.architectures",
+    "datasets": "smoothcert.datasets",
+    "measures": "smoothcert.analysis.measures",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = sorted([*_HOME_OF, *_MODULES])  # noqa: PLE0605
+__version__ = version("smoothcert")
+
+
+def __getattr__(name: str) -> Any:
+    if name in _HOME_OF:
+        return getattr(import_module(_HOME_OF[name]), name)
+    if name in _MODULES:
+        return import_module(_MODULES[name])
+    raise AttributeError(f"module 'smoothcert' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return __all__

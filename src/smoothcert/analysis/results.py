@@ -1,0 +1,200 @@
+"""One thing to be analysed: records of a run or of a public log, with what is known and what is doubtful about them."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections import Counter
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smoothcert.analysis.logs import LARGEST, read_log
+from smoothcert.analysis.subset import describe
+from smoothcert.certify import Scope
+from smoothcert.errors import InputError
+from smoothcert.runs import Record, Run
+
+NOT_CLAIMED = {
+    Scope.MEMORY: "hold for the classifier that answers through its memory; they do not claim anything about the "
+    "classifier without that memory",
+    Scope.OWN: "are of this input's own classifier, which differs from input to input; they do not claim that any one "
+    "classifier is robust",
+}
+
+
+@dataclass(frozen=True)
+class Results:
+    """Records under a name. `settings` holds what is known (noise, procedure, alpha, data, norm, scope, note, ...)."""
+
+    name: str
+    records: tuple[Record, ...]
+    planned: int | None = None  # how many inputs the run set out to certify; None: not known
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    warnings: tuple[str, ...] = ()
+
+    @property
+    def indices(self) -> set[int]:
+        """The inputs that are recorded."""
+        return {record.index for record in self.records}
+
+    @property
+    def subset(self) -> str:
+        """Which inputs these are, in words."""
+        return describe(self.indices)
+
+    @property
+    def norm(self) -> str | None:
+        """The norm that the radii are measured in, if known."""
+        norm = self.settings.get("norm")
+        return norm if isinstance(norm, str) else None
+
+
+def read(path: str | Path) -> Results:
+    """Read a run folder or a public TSV log; anything else is refused with one sentence (InputError).
+
+    Guarantees at least one record, no input twice, and radii between 0 and 1e9. What is unfinished, truncated or of
+    restricted meaning stands in `warnings`.
+    """
+    path = Path(path)
+    name = " ".join((path.name or path.resolve().name or "results").split())
+    if path.is_dir():
+        return _read_run(path, name)
+    if not path.is_file():
+        raise InputError(f"{path} does not exist; give a run folder or a TSV log")
+    log = read_log(path)
+    settings = {"source": "public log"} | ({} if log.note is None else {"note": log.note})
+    return Results(name.removesuffix(".tsv"), log.records, settings=settings, warnings=log.warnings)
+
+
+def read_all(paths: Sequence[str | Path]) -> list[Results]:
+    """Read several, and lengthen equal names by the folder they lie in until they differ."""
+    results = [read(path) for path in paths]
+    parents = [list(reversed(Path(path).resolve().parts[:-1])) for path in paths]
+    names = [result.name for result in results]
+    depth = 0
+    while len(set(names)) < len(names) and depth < max(map(len, parents)):
+        count = Counter(names)
+        for i, name in enumerate(names):
+            if count[name] > 1 and depth < len(parents[i]):
+                names[i] = f"{parents[i][depth]}/{name}"
+        depth += 1
+    if len(set(names)) < len(names):
+        twice = next(name for name, count in Counter(names).items() if count > 1)
+        raise InputError(f"{twice} was given twice; give each run or log once")
+    return [dataclasses.replace(result, name=name) for result, name in zip(results, names, strict=True)]
+
+
+def subset_warnings(results: Sequence[Results]) -> list[str]:
+    """What keeps these results from being a comparison: other inputs, other labels, other data, other norms."""
+    if len(results) < 2:
+        return []
+    warnings = [*_different_settings(results)]
+    subsets = [result.indices for result in results]
+    common = set.intersection(*subsets)
+    if any(subset != common for subset in subsets):
+        sizes = ", ".join(f"{result.name}: {len(result.records)}" for result in results)
+        way = "compare them with --shared" if common else "they cannot be compared"
+        warnings.append(f"the results cover different inputs ({sizes}); {len(common)} are shared by all: {way}")
+    return warnings + _different_labels(results)
+
+
+def shared(results: Sequence[Results]) -> list[Results]:
+    """The same results on the inputs that all of them cover, in the order of the indices: row i is one input in all."""
+    if not results:
+        return []
+    common = set.intersection(*(result.indices for result in results))
+    if not common:
+        raise InputError("the results share no input, so nothing is left to compare; give runs of the same inputs")
+    return [_restricted(result, common) for result in results]
+
+
+def _restricted(result: Results, indices: Collection[int]) -> Results:
+    kept = tuple(sorted((r for r in result.records if r.index in indices), key=lambda record: record.index))
+    if len(kept) == len(result.records):
+        return dataclasses.replace(result, records=kept)
+    settings = {**result.settings, "restricted": f"{len(kept)} shared inputs of {len(result.records)}"}
+    return dataclasses.replace(result, records=kept, planned=None, settings=settings)
+
+
+def _different_settings(results: Sequence[Results]) -> list[str]:
+    warnings = []
+    for what, of in (("data sets", _data), ("norms", lambda result: result.norm)):
+        known = {result.name: value for result in results if (value := of(result)) is not None}
+        if len(set(known.values())) > 1:
+            listed = ", ".join(f"{name}: {value}" for name, value in known.items())
+            warnings.append(f"the results are of different {what} ({listed}); they cannot be compared")
+    return warnings
+
+
+def _data(result: Results) -> str | None:
+    data = result.settings.get("data")
+    if not isinstance(data, Mapping) or "name" not in data:
+        return None
+    return f"{data['name']} {data.get('split', '')}".strip()
+
+
+def _different_labels(results: Sequence[Results]) -> list[str]:
+    warnings = []
+    known: dict[int, int] = {}
+    for result in results:
+        met = [record for record in result.records if record.index in known]
+        other = [record.index for record in met if record.label != known[record.index]]
+        if other:
+            warnings.append(
+                f"{result.name} has another label than the results before it for {len(other)} of {len(met)} inputs "
+                f"they share (first: input {min(other)}); they are not of the same data"
+            )
+        known = {record.index: record.label for record in result.records} | known
+    return warnings
+
+
+def _read_run(path: Path, name: str) -> Results:
+    run = Run.open(path)
+    planned = run.config.get("indices")
+    if not isinstance(planned, list) or not all(type(i) is int for i in planned) or len(set(planned)) < len(planned):
+        raise InputError(
+            f"{path / 'run.json'} has no list of planned inputs (indices); it was damaged: certify into a new folder"
+        )
+    records = tuple(run.records())
+    if not records:
+        raise InputError(f"{path} has no recorded input yet; run the same certify command again to finish")
+    for record in records:
+        if not _sane(record):
+            raise InputError(
+                f"{path / 'records.jsonl'} has a record of input {record.index} whose label, radius or time is not a "
+                "number that can be; delete that line and resume"
+            )
+    warnings = _unfinished(len(records), len(planned)) + _scopes(records)
+    return Results(name, records, len(planned), _settings(run.config, records), tuple(warnings))
+
+
+def _sane(record: Record) -> bool:
+    numbers = (record.radius, 0.0 if record.seconds is None else record.seconds)
+    return type(record.prediction) is int and all(type(x) in (int, float) and 0 <= x <= LARGEST for x in numbers)
+
+
+def _unfinished(recorded: int, planned: int) -> list[str]:
+    if recorded == planned:
+        return []
+    return [f"{recorded} of {planned} inputs are recorded; run the same certify command again to finish"]
+
+
+def _scopes(records: Sequence[Record]) -> list[str]:
+    counts = Counter(record.certificate.scope for record in records if record.certificate is not None)
+    return [
+        f"{counts[scope]} of {len(records)} certificates {meaning}"
+        for scope, meaning in NOT_CLAIMED.items()
+        if counts[scope]
+    ]
+
+
+def _settings(config: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
+    """The configuration without the bulk, and what all certificates agree on."""
+    settings = {key: value for key, value in config.items() if key not in ("indices", "format")}
+    certificates = [record.certificate for record in records if record.certificate is not None]
+    for key in ("alpha", "norm", "scope"):
+        values = [getattr(certificate, key) for certificate in certificates]
+        if all(value == values[0] for value in values):
+            settings[key] = str(values[0]) if key == "scope" else values[0]
+    return settings

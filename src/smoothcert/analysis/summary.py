@@ -1,0 +1,160 @@
+"""The numbers of a table, before any formatting: one place computes, the renderers only print."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from fractions import Fraction
+from typing import Any
+
+from smoothcert.analysis import measures
+from smoothcert.analysis.measures import Interval, Share
+from smoothcert.analysis.results import Results, subset_warnings
+from smoothcert.errors import InputError
+
+MOST_RADII = 8
+USUAL_STEP = Fraction(1, 4)  # the papers' tables: 0, 0.25, 0.5, ...
+STRENGTHS = ("sigma", "half_width", "scale", "keep")
+
+
+@dataclass(frozen=True)
+class Row:
+    """One result: what it is, what it achieves, what it cost."""
+
+    name: str
+    noise: str | None
+    norm: str | None
+    inputs: int
+    planned: int | None
+    subset: str
+    acr: float
+    acr_interval: Interval
+    accuracy: tuple[Share, ...]  # one per radius of the summary
+    abstentions: Share
+    mean_draws: float | None
+    mean_seconds: float | None
+    settings: Mapping[str, Any]
+
+    @property
+    def total_draws(self) -> int | None:
+        """Draws of all inputs together."""
+        return None if self.mean_draws is None else round(self.mean_draws * self.inputs)
+
+    @property
+    def total_seconds(self) -> float | None:
+        """Time of all inputs together."""
+        return None if self.mean_seconds is None else self.mean_seconds * self.inputs
+
+    @property
+    def note(self) -> str | None:
+        """What a reader of the numbers should know."""
+        note = self.settings.get("note")
+        return note if isinstance(note, str) else None
+
+    def to_json(self, radii: Sequence[float]) -> dict[str, Any]:
+        """All fields in full precision; each accuracy beside its radius."""
+        out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
+        return out | {
+            "acr_interval": dataclasses.asdict(self.acr_interval),
+            "accuracy": [{"radius": r, **share.to_json()} for r, share in zip(radii, self.accuracy, strict=True)],
+            "abstentions": self.abstentions.to_json(),
+            "total_draws": self.total_draws,
+            "total_seconds": self.total_seconds,
+            "settings": dict(self.settings),
+        }
+
+
+@dataclass(frozen=True)
+class Summary:
+    """A table: the radii of its columns, one row per result, and what keeps the rows from being taken at face value."""
+
+    radii: tuple[float, ...]
+    rows: tuple[Row, ...]
+    warnings: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """Notes of the rows, each once, naming whom it concerns where that is not everyone."""
+        names: dict[str, list[str]] = {}
+        for row in self.rows:
+            if row.note is not None:
+                names.setdefault(row.note, []).append(row.name)
+        return tuple(note if len(who) == len(self.rows) else f"{', '.join(who)}: {note}" for note, who in names.items())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON in full precision; nothing is rounded."""
+        return {
+            "radii": list(self.radii),
+            "level": measures.LEVEL,
+            "rows": [row.to_json(self.radii) for row in self.rows],
+            "warnings": list(self.warnings),
+        }
+
+
+def summarise(results: Sequence[Results], radii: Sequence[float] | None = None, *, seed: int = 0) -> Summary:
+    """Measure every result at the same radii (chosen by `usual_radii` if none are given).
+
+    `seed` is that of the bootstrap of the ACR. Warnings of the results carry their name; those about the comparison
+    follow.
+    """
+    if not results:
+        raise InputError("results must hold at least one run or log")
+    chosen = usual_radii(results) if radii is None else tuple(float(r) for r in radii)
+    named = [f"{result.name}: {warning}" for result in results for warning in result.warnings]
+    return Summary(chosen, tuple(_row(result, chosen, seed) for result in results), (*named, *subset_warnings(results)))
+
+
+def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[float, ...]:
+    """0, 0.25, 0.5, ... up to the largest radius of a correct answer; a wider step if that would be too many columns.
+
+    Where all radii lie below 0.5 the step is narrower; where all are whole numbers (l0) it is a whole number.
+    """
+    reached = [r.radius for result in results for r in result.records if r.correct and not r.abstained]
+    largest = max(reached, default=0.0)
+    if largest <= 0:
+        return (0.0,)
+    whole = all(radius == math.floor(radius) for radius in reached)
+    finest = Fraction(1) if whole else USUAL_STEP if largest >= 2 * USUAL_STEP else Fraction(0)
+    for step in _round_numbers(largest):
+        if step >= finest and not (whole and step.denominator > 1):
+            grid = tuple(r for i in range(most + 1) if (r := float(i * step)) <= largest)
+            if len(grid) <= most:
+                return grid
+    raise AssertionError("unreachable: the steps grow without end")
+
+
+def _round_numbers(size: float) -> Iterator[Fraction]:
+    """1, 2, 2.5, 5, 10, ... and their decimal fractions, ascending from below a hundredth of `size`."""
+    power = math.floor(math.log10(size)) - 2
+    while True:
+        for digit in (Fraction(1), Fraction(2), Fraction(5, 2), Fraction(5)):
+            yield digit * Fraction(10) ** power
+        power += 1
+
+
+def _row(result: Results, radii: Sequence[float], seed: int) -> Row:
+    return Row(
+        name=result.name,
+        noise=_noise(result.settings.get("noise")),
+        norm=result.norm,
+        inputs=len(result.records),
+        planned=result.planned,
+        subset=result.subset,
+        acr=measures.average_certified_radius(result.records),
+        acr_interval=measures.acr_interval(result.records, seed=seed),
+        accuracy=measures.certified_shares(result.records, radii),
+        abstentions=measures.abstentions(result.records),
+        mean_draws=measures.mean_draws(result.records),
+        mean_seconds=measures.mean_seconds(result.records),
+        settings=result.settings,
+    )
+
+
+def _noise(settings: Any) -> str | None:
+    """The noise in words, from its description in a run: "gaussian sigma=0.25"."""
+    if not isinstance(settings, Mapping):
+        return None
+    strengths = [f"{key}={settings[key]}" for key in STRENGTHS if key in settings]
+    return " ".join([str(settings.get("name", "")), *strengths]).strip() or None

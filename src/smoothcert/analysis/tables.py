@@ -1,0 +1,144 @@
+"""A summary as text: for the terminal (rich) and as Markdown.
+
+Nothing printed flatters: claims are rounded down, abstentions up, intervals outwards.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from smoothcert.analysis.measures import Interval, Share
+from smoothcert.analysis.summary import MOST_RADII, Row, Summary
+
+RADIUS_DIGITS = 4
+PERCENT_DIGITS = 1
+
+
+def down(value: float, digits: int) -> str:
+    """A claim with this many decimals, never above the number that Python prints for it: 0.29 stays 0.29."""
+    return _decimal(value, digits, ROUND_FLOOR)
+
+
+def up(value: float, digits: int) -> str:
+    """The upper end of an interval, never below the value."""
+    return _decimal(value, digits, ROUND_CEILING)
+
+
+def percent(share: float, *, ceiling: bool = False) -> str:
+    """A share in percent with one decimal, rounded down (or up): 0.7499999 is 74.9, 0.75 is 75.0."""
+    hundredfold = Decimal(repr(float(share))).scaleb(2)
+    return _quantized(hundredfold, PERCENT_DIGITS, ROUND_CEILING if ceiling else ROUND_FLOOR)
+
+
+def rich_table(summary: Summary) -> Table:
+    """The summary for a terminal of 100 columns: per result a line of values and, below, the ends of their 95% intervals.
+
+    More than 8 radii go on in further tables below, so that no number is cut.
+    """
+    blocks = [range(i, min(i + MOST_RADII, len(summary.radii))) for i in range(0, len(summary.radii), MOST_RADII)]
+    tables = [_block(summary, block) for block in blocks or [range(0)]]
+    if len(tables) == 1:
+        return tables[0]
+    outer = Table.grid()
+    for table in tables:
+        outer.add_row(table)
+    return outer
+
+
+def markdown(summary: Summary) -> str:
+    """The summary as a Markdown table, intervals in brackets, followed by its warnings and notes."""
+    header = ["name", "noise", "inputs", "ACR", *(f"{r:g}" for r in summary.radii), "abstained", "draws", "seconds"]
+    lines = [_line(header), _line(["---", "---", *["---:"] * (len(header) - 2)])]
+    for row in summary.rows:
+        cells = [row.name, row.noise or "", f"{row.inputs} ({row.subset})", _acr(row)]
+        cells += [_share(share) for share in row.accuracy]
+        cells += [_share(row.abstentions, ceiling=True), _draws(row), _seconds(row)]
+        lines.append(_line(cells))
+    lines += ["", f"{_caption(summary)} Draws and seconds are per input."]
+    lines += [f"\n**Warning.** {warning}" for warning in summary.warnings]
+    lines += [f"\nNote: {note}." for note in summary.notes]
+    return "\n".join(lines) + "\n"
+
+
+def _block(summary: Summary, columns: Sequence[int]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, caption_justify="left")
+    table.caption = Text(_caption(summary))
+    table.add_column("", overflow="fold", min_width=16)
+    table.add_column("", style="dim", justify="right", no_wrap=True)
+    for title in ("ACR", *(f"{summary.radii[i]:g}" for i in columns), "abstain"):
+        table.add_column(title, justify="right", no_wrap=True)
+    for number, row in enumerate(summary.rows):
+        accuracy = [row.accuracy[i] for i in columns]
+        numbers = [_stacked(down(row.acr, RADIUS_DIGITS), _ends(row.acr_interval))]
+        numbers += [_stacked(percent(share.value), _percent_ends(share.interval)) for share in accuracy]
+        numbers.append(_stacked(percent(row.abstentions.value, ceiling=True), _percent_ends(row.abstentions.interval)))
+        table.add_row(_title(row), "\nlow\nhigh", *numbers, end_section=number + 1 < len(summary.rows))
+    return table
+
+
+def _title(row: Row) -> Text:
+    title = Text(row.name, style="bold")
+    inputs = f"{row.inputs} inputs" + (f" of {row.planned}" if row.planned not in (None, row.inputs) else "")
+    known = ", ".join(filter(None, [row.noise, f"{inputs}: {row.subset}"]))
+    cost = ", ".join(f"{value} {unit}" for value, unit in ((_draws(row), "draws"), (_seconds(row), "s")) if value)
+    title.append("\n".join(["", known, *([f"{cost} per input"] if cost else [])]), style="not bold dim")
+    return title
+
+
+def _stacked(value: str, ends: tuple[str, str]) -> Text:
+    text = Text(value)
+    text.append("\n" + "\n".join(ends), style="dim")
+    return text
+
+
+def _caption(summary: Summary) -> str:
+    norms = sorted({row.norm for row in summary.rows if row.norm is not None})
+    of = f" {' and '.join(norms)}" if norms else ""
+    at = f", certified accuracy in % at each{of} radius" if summary.radii else ""
+    return (
+        f"ACR: average certified{of} radius{at}; abstentions count as wrong. "
+        "Intervals are of 95%. Claims are rounded down, abstentions up."
+    )
+
+
+def _ends(interval: Interval) -> tuple[str, str]:
+    return down(interval.low, RADIUS_DIGITS), up(interval.high, RADIUS_DIGITS)
+
+
+def _percent_ends(interval: Interval) -> tuple[str, str]:
+    return percent(interval.low), percent(interval.high, ceiling=True)
+
+
+def _acr(row: Row) -> str:
+    low, high = _ends(row.acr_interval)
+    return f"{down(row.acr, RADIUS_DIGITS)} ({low}-{high})"
+
+
+def _share(share: Share, *, ceiling: bool = False) -> str:
+    low, high = _percent_ends(share.interval)
+    return f"{percent(share.value, ceiling=ceiling)} ({low}-{high})"
+
+
+def _draws(row: Row) -> str:
+    return "" if row.mean_draws is None else f"{row.mean_draws:,.0f}"
+
+
+def _seconds(row: Row) -> str:
+    return "" if row.mean_seconds is None else f"{row.mean_seconds:.3g}"
+
+
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
+
+
+def _decimal(value: float, digits: int, rounding: str) -> str:
+    return _quantized(Decimal(repr(float(value))), digits, rounding)
+
+
+def _quantized(value: Decimal, digits: int, rounding: str) -> str:
+    return f"{value.quantize(Decimal(1).scaleb(-digits), rounding):f}"

@@ -1,0 +1,92 @@
+"""What is claimed about one input, with everything needed to check the claim."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from enum import StrEnum
+from typing import Any
+
+from smoothcert.stats import Tally
+
+ABSTAIN = -1
+
+
+class Scope(StrEnum):
+    """Which classifier a certificate speaks about."""
+
+    FIXED = "fixed classifier"
+    MEMORY = "memory"
+    OWN = "this input's own classifier"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What certificates and predictions share: an answer, the votes behind it, and where both came from."""
+
+    label: int  # ABSTAIN, or the class
+    reason: str  # one sentence: why this label and radius, or why none
+    alpha: float
+    tallies: Mapping[str, Tally]  # the draws used, by purpose
+    procedure: Mapping[str, Any]
+    # The engine fills in what a conversation cannot know.
+    noise: Mapping[str, Any] = field(default_factory=dict)
+    classifier: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    input_id: str = ""
+
+    @property
+    def abstained(self) -> bool:
+        """No answer was given."""
+        return self.label == ABSTAIN
+
+    @property
+    def draws(self) -> int:
+        """All draws that were counted, those that chose the class included."""
+        return sum(tally.draws for tally in self.tallies.values())
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; floats keep full precision."""
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        out["tallies"] = {purpose: tally.to_json() for purpose, tally in self.tallies.items()}
+        return out | {"noise": dict(self.noise), "classifier": dict(self.classifier), "procedure": dict(self.procedure)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate(Answered):
+    """No perturbation with `norm` below `radius` changes the smoothed classifier's answer from `label`.
+
+    The statement is about the classifier named by `classifier`, `noise` and `scope`, and is wrong with probability at
+    most `alpha` over the draws. `label` is ABSTAIN, and `radius` 0, where nothing can be claimed; `reason` says why.
+    """
+
+    radius: float
+    norm: str
+    p_lower: float  # \underline{p_A}
+    p_upper: float | None = None  # \overline{p_B}; None: bounded by 1 - p_lower
+    scope: Scope = Scope.FIXED
+
+    @property
+    def votes(self) -> tuple[int, ...]:
+        """Votes per class of the draws that bound the probability (not of those that chose the class)."""
+        return self.tallies["bound"].votes
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Certificate:
+        """The inverse of `to_json`."""
+        known = {f.name for f in fields(cls)}
+        values = {name: value for name, value in data.items() if name in known}
+        values["tallies"] = {purpose: Tally.from_json(tally) for purpose, tally in data["tallies"].items()}
+        return cls(**values | {"scope": Scope(data["scope"])})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction(Answered):
+    """The smoothed classifier's answer: wrong (not the true top class under noise) with probability at most alpha."""
+
+    p_value: float
+
+    @property
+    def votes(self) -> tuple[int, ...]:
+        """Votes per class."""
+        return self.tallies["predict"].votes

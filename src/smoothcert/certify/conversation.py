@@ -1,0 +1,94 @@
+"""A certification procedure is a conversation: it asks for draws, is sent their tally, and returns what it may claim.
+
+It never sees a model or a tensor. Whoever holds the other end (the engine, a test with simulated votes, an auditor
+with recorded ones) decides where the draws come from.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Generator
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar, Protocol, TypeVar
+
+from smoothcert.certify.certificate import Certificate
+from smoothcert.errors import InputError
+from smoothcert.stats import Bound, Tally
+
+Answer = TypeVar("Answer")
+
+
+@dataclass(frozen=True)
+class Ask:
+    """A wish for the next n draws of one purpose. Purposes never share a draw; a purpose's draws are never repeated."""
+
+    purpose: str
+    n: int
+    beta: float | None = None  # inverse temperature, if scores are wanted beside the votes
+
+
+Conversation = Generator[Ask, Tally, Answer]
+
+
+class Geometry(Protocol):
+    """What a procedure needs to know of a noise: the radius that a probability buys, and the reverse."""
+
+    @property
+    def norm(self) -> str:
+        """The norm that the radius is measured in."""
+
+    def radius(self, p_lower: float, p_upper: float | None = None) -> float:
+        """Certified radius, rounded down; 0 where nothing can be certified."""
+
+    def required_p(self, radius: float) -> float:
+        """The smallest p_lower that certifies `radius`, rounded up."""
+
+
+@dataclass(frozen=True)
+class Procedure(ABC):
+    """Options in frozen fields, the algorithm in `certify`."""
+
+    name: ClassVar[str]
+
+    @abstractmethod
+    def certify(self, noise: Geometry) -> Conversation[Certificate]:
+        """Converse about one input: yield `Ask`s, receive tallies, return the certificate."""
+
+    @abstractmethod
+    def most_draws(self) -> int:
+        """The most draws that one input can take, those that choose the class included."""
+
+    def describe(self) -> dict[str, Any]:
+        """Name and options, as they stand in a record."""
+        return {"name": self.name} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
+
+
+def converse(conversation: Conversation[Answer], draw: Callable[[Ask], Tally]) -> Answer:
+    """Hold a whole conversation with `draw` answering each wish."""
+    try:
+        ask = next(conversation)
+        while True:
+            ask = conversation.send(draw(ask))
+    except StopIteration as stop:
+        answer: Answer = stop.value
+        return answer
+
+
+def check_level(name: str, value: float) -> None:
+    """Refuse an error probability outside (0, 1)."""
+    if not 0 < value < 1:
+        raise InputError(f"{name} must lie strictly between 0 and 1, got {value}")
+
+
+def check_draws(name: str, value: int, smallest: int = 1) -> None:
+    """Refuse a number of draws that cannot work."""
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(f"{name} must be a whole number of draws, got {value!r}")
+    if value < smallest:
+        raise InputError(f"{name} must be at least {smallest}, got {value}: fewer draws can never give an answer")
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, Bound):
+        return {"name": value.name} | {f.name: getattr(value, f.name) for f in fields(value)}
+    return list(value) if isinstance(value, tuple) else value

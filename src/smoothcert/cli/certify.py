@@ -1,0 +1,72 @@
+"""`smoothcert certify`: a data set, a model and a noise become a run of certificates."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smoothcert.cli import options as o
+from smoothcert.cli.progress import certifying
+from smoothcert.errors import InputError
+
+
+def certify(
+    model: o.Model,
+    data: Annotated[str, typer.Option(help="digits, mnist5k, mnist, cifar10, svhn, an .npz file or an image folder.")],
+    out: Annotated[Path, typer.Option(help="Folder of the run; the same command again resumes it.")],
+    sigma: o.Strength = None,
+    noise: o.NoiseName = "gaussian",
+    norm: o.Norm = None,
+    values: o.Values = None,
+    n: Annotated[int, typer.Option(help="Draws that bound the probability.")] = 100_000,
+    n0: Annotated[int, typer.Option(help="Draws that choose the class.")] = 100,
+    alpha: o.Alpha = 0.001,
+    bound: Annotated[str, typer.Option(help="clopper-pearson (hard votes), hoeffding or bernstein (soft scores).")] = (
+        "clopper-pearson"
+    ),
+    inverse_temperature: Annotated[float, typer.Option(help="Of the softmax, for soft bounds.")] = 1.0,
+    runner_up: Annotated[bool, typer.Option("--runner-up", help="Bound the runner-up too: certifies p_A < 1/2.")] = False,
+    split: Annotated[str, typer.Option(help="test or train.")] = "test",
+    start: Annotated[int, typer.Option(help="First input.")] = 0,
+    every: Annotated[int, typer.Option(help="Every k-th input; 20 is usual for CIFAR-10.")] = 1,
+    limit: Annotated[int | None, typer.Option(help="At most so many inputs.")] = None,
+    data_root: Annotated[Path | None, typer.Option(help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")] = None,
+    seed: o.Seed = 0,
+    batch_size: o.BatchSize = None,
+    device: o.Device = None,
+    workers: o.Workers = None,
+) -> None:
+    """Certify inputs of a data set: what no perturbation below a radius can change."""
+    from smoothcert import architectures, datasets
+    from smoothcert.certify import Fixed
+    from smoothcert.engine import Smoothed
+    from smoothcert.execution import run_config
+    from smoothcert.runs import Run
+    from smoothcert.stats import BOUNDS, ClopperPearson
+
+    if bound not in BOUNDS:
+        raise InputError(f"--bound must be one of {', '.join(BOUNDS)}, got {bound!r}")
+    kind = BOUNDS[bound]
+    # Only soft bounds have a temperature.
+    estimate = kind() if kind is ClopperPearson else kind(inverse_temperature)  # type: ignore[call-arg]
+    procedure = Fixed(n0=n0, n=n, alpha=alpha, bound=estimate, runner_up=runner_up)
+    subset = datasets.Subset(start=start, every=every, limit=limit)
+    checkpoint = architectures.load(model, o.device(device))
+    dataset = datasets.load(data, split, root=data_root)
+    smoothed = Smoothed(
+        checkpoint.model,
+        num_classes=checkpoint.architecture.num_classes,
+        noise=o.noise(noise, sigma, norm, values, checkpoint),
+        seed=seed,
+        batch_size=batch_size,
+        workers=workers,
+        input_range=dataset.input_range,
+        input_shape=tuple(checkpoint.architecture.input_shape),
+    )
+    o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, data)
+    about = {"file": model.name, "architecture": checkpoint.architecture.to_json(), "fingerprint": checkpoint.fingerprint}
+    run = Run.start(out, run_config(smoothed, procedure, dataset, subset, about))
+    certifying(run, smoothed, procedure, dataset)
+    typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")

@@ -1,0 +1,94 @@
+"""`smoothcert demo`: from nothing to certificates in a few minutes, on data that comes inside a package."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from smoothcert.cli import options as o
+from smoothcert.cli.analyze import analyze
+from smoothcert.cli.certify import certify
+from smoothcert.cli.progress import bar
+
+if TYPE_CHECKING:
+    from smoothcert.training import Epoch
+
+
+def demo(
+    out: Annotated[Path, typer.Option(help="Folder for the model, the run and the figure.")] = Path("demo"),
+    sigma: Annotated[float, typer.Option(help="Noise of training and certification.")] = 0.5,
+    epochs: Annotated[int, typer.Option(help="Epochs of training.")] = 10,
+    limit: Annotated[int, typer.Option(help="Test images to certify.")] = 100,
+    n: Annotated[int, typer.Option(help="Draws per image.")] = 10_000,
+    seed: o.Seed = 0,
+    device: o.Device = None,
+) -> None:
+    """Train a LeNet under noise on 4000 MNIST images, certify test images, print the table, draw the curve."""
+    model = out / f"lenet-sigma{sigma:g}-{epochs}epochs-seed{seed}.safetensors"
+    run = out / f"run-sigma{sigma:g}-{epochs}epochs-seed{seed}-n{n}-{limit}images"
+    figure = out / "radius-accuracy.png"
+    if model.exists():
+        typer.echo(f"1. The model is there: {model}")
+    else:
+        typer.echo(f"1. Training LeNet on 4000 MNIST images with Gaussian noise, sigma {sigma:g}, {epochs} epochs")
+        _train(model, sigma, epochs, seed, o.device(device))
+    typer.echo(f"2. Certifying {limit} test images with {n} draws each, 99.9% confidence")
+    certify(model=model, data="mnist5k", out=run, sigma=sigma, n=n, limit=limit, seed=seed, device=device)
+    typer.echo("3. What is proved")
+    analyze([run], figure=figure)
+    image = _first_image(out)
+    typer.echo("\nNext:")
+    for line, why in (
+        (f"smoothcert certify --model {shlex.quote(str(model))} --data mnist5k --out {out}/all", "all 1000 images, n = 100000"),
+        (f"smoothcert predict --model {shlex.quote(str(model))} --input {image}", "one answer"),
+        (f"smoothcert analyze {shlex.quote(str(run))} --radii 0.3,0.6,0.9 --json", "the table for a program"),
+    ):
+        typer.echo(f"  {line}    # {why}")
+    typer.echo("  your own model: examples/resnet20.py and examples/sklearn_table.py")
+
+
+def _train(path: Path, sigma: float, epochs: int, seed: int, device: str) -> None:
+    import torch
+
+    from smoothcert import architectures, datasets
+    from smoothcert.noise import Gaussian
+    from smoothcert.objectives import Gaussian as GaussianObjective
+    from smoothcert.training import train
+
+    data = datasets.load("mnist5k", "train")
+    architecture = architectures.Architecture(name="lenet", num_classes=10, input_shape=(1, 28, 28))
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = architectures.build(architecture).to(device)
+    noise = Gaussian(sigma=sigma)
+    with bar("loss {task.fields[loss]:.3f}") as progress:
+        task = progress.add_task("train", total=epochs, loss=float("nan"))
+
+        def on_epoch(epoch: Epoch) -> None:
+            progress.update(task, completed=epoch.number, loss=epoch.loss)
+
+        x, y = data.tensors(range(len(data))), torch.from_numpy(data.labels.copy())
+        train(model, (x, y), GaussianObjective(noise), epochs=epochs, seed=seed, on_epoch=on_epoch)
+    details: dict[str, Any] = {
+        "objective": "gaussian",
+        "noise": noise.describe(),
+        "data": data.name,
+        "epochs": epochs,
+        "seed": seed,
+    }
+    path.parent.mkdir(parents=True, exist_ok=True)
+    architectures.save(path, model, architecture, details)
+
+
+def _first_image(out: Path) -> Path:
+    """The first test image as a file, for `predict`."""
+    from PIL import Image
+
+    from smoothcert import datasets
+
+    path = out / "digit.png"
+    Image.fromarray(datasets.load("mnist5k", "test").inputs[0, 0]).save(path)
+    return path

@@ -1,0 +1,59 @@
+"""Data sets: standard files, packaged images and your own arrays or folders, all read into one checked `Dataset`.
+
+A new data set by name is one file with a reader under `@register("name")`, imported below.
+"""
+
+import difflib
+import os
+from pathlib import Path
+
+from smoothcert.datasets import cifar10, embedded, mnist, svhn  # noqa: F401 (they register their readers)
+from smoothcert.datasets.dataset import SPLITS, Dataset, Subset
+from smoothcert.datasets.folder import read_folder
+from smoothcert.datasets.npz import read_npz
+from smoothcert.datasets.registry import READERS, Reader, register
+from smoothcert.errors import InputError
+
+__all__ = ["NAMES", "Dataset", "Reader", "Subset", "load", "register"]
+
+NAMES: tuple[str, ...] = tuple(sorted(READERS))
+"""The names that `load` knows, for the command line."""
+
+
+def load(source: str | os.PathLike[str], split: str = "test", *, root: Path | None = None) -> Dataset:
+    """Return one split of a data set, the same for the same files on every machine.
+
+    `source` is one of `NAMES`, or a path to an .npz file or a folder of images (a name goes before a path: write
+    ./mnist for a folder called mnist). Names other than the packaged digits and mnist5k need their official files below
+    `root` (by default the environment variable SMOOTHCERT_DATA, else ./data).
+
+    Guarantees: either a `Dataset` that keeps its promises, or one InputError that names the file or argument and says
+    what to do. Nothing is downloaded, and no code in a file is run.
+    """
+    if split not in SPLITS:
+        raise InputError(f"split must be 'train' or 'test', got {split!r}")
+    given = os.fspath(source)
+    if given in READERS:
+        return READERS[given](split, _root(root))
+    path = Path(os.path.expanduser(given))
+    # os.path answers False where pathlib may raise (names too long, no permission).
+    if given and os.path.isdir(path):
+        return read_folder(path, split)
+    if os.path.isfile(path):
+        if path.suffix != ".npz":
+            raise InputError(
+                f"source must be a name, an .npz file or a folder of images, got the file {given!r}: convert it"
+            )
+        return read_npz(path, split)
+    raise InputError(_unknown(given))
+
+
+def _root(root: Path | None) -> Path:
+    return Path(os.path.expanduser(root or os.environ.get("SMOOTHCERT_DATA") or "data"))
+
+
+def _unknown(given: str) -> str:
+    names = ", ".join(sorted(READERS))
+    close = difflib.get_close_matches(given.lower(), READERS, n=1)
+    hint = f"did you mean {close[0]}?" if close else "choose a name, or check the path"
+    return f"source {given!r} is neither a data set ({names}) nor an existing .npz file or image folder: {hint}"

@@ -1,0 +1,55 @@
+"""MNIST (LeCun, Cortes, Burges 1998) from its four official files, compressed or not."""
+
+import gzip
+import struct
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from smoothcert.datasets.dataset import Dataset, check_labels
+from smoothcert.datasets.files import FRESH_COPY, locate, reading
+from smoothcert.datasets.registry import register
+
+FOLDERS = ("mnist", "", "MNIST/raw")
+PREFIX = {"train": "train", "test": "t10k"}
+SIDE = 28
+
+
+@register("mnist")
+def mnist(split: str, root: Path) -> Dataset:
+    """Read a split in the official order from root/mnist or root: idx files, as they are or with .gz.
+
+    Magic numbers, image size and promised lengths are checked, so a truncated or exchanged file is refused.
+    """
+    spellings = [_spellings(f"{PREFIX[split]}-{part}") for part in ("images-idx3-ubyte", "labels-idx1-ubyte")]
+    image_path, label_path = locate("mnist", root, folders=FOLDERS, wanted=spellings)
+    with reading(image_path, kind="MNIST images (idx3)", remedy=FRESH_COPY):
+        images = _idx(image_path, item_shape=(SIDE, SIDE))[:, np.newaxis]  # (N, 1, 28, 28)
+    with reading(label_path, kind="MNIST labels (idx1)", remedy=FRESH_COPY):
+        labels = _idx(label_path, item_shape=()).astype(np.int64)
+        check_labels(labels, size=len(images), num_classes=10)
+    return Dataset("mnist", split, images, labels, 10, (0, 1), tuple(str(digit) for digit in range(10)))
+
+
+def _spellings(name: str) -> tuple[str, ...]:
+    return name, f"{name}.gz"
+
+
+def _idx(path: Path, *, item_shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
+    """Read an idx file of bytes: 0, 0, type 8, number of axes; each axis as big-endian uint32; then the contents."""
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+        raw = stream.read()
+    axes = 1 + len(item_shape)
+    start = 4 + 4 * axes
+    if raw[:4] != bytes((0, 0, 8, axes)):
+        raise ValueError(f"it should begin with the magic number {0x800 + axes}, it begins with 0x{raw[:4].hex()}")
+    if len(raw) < start:
+        raise ValueError("it ends within its header")
+    count, *shape = struct.unpack(f">{axes}I", raw[4:start])
+    if tuple(shape) != item_shape:
+        raise ValueError(f"its images should be {item_shape}, they are {tuple(shape)}")
+    promised = start + count * SIDE ** len(item_shape)
+    if count == 0 or len(raw) != promised:
+        raise ValueError(f"its header promises {count} items in {promised} bytes, it has {len(raw)} bytes")
+    return np.frombuffer(raw, np.uint8, offset=start).reshape(count, *item_shape)

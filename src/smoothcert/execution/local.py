@@ -1,0 +1,75 @@
+"""Certify a subset of a data set into a run, here and now, going on where an earlier attempt stopped."""
+
+from __future__ import annotations
+
+import platform
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy
+import scipy
+
+import smoothcert
+from smoothcert.certify import Procedure
+from smoothcert.datasets import Dataset, Subset
+from smoothcert.engine import Smoothed
+from smoothcert.errors import InputError
+from smoothcert.runs import Record, Run
+
+
+def run_config(
+    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: Mapping[str, Any]
+) -> dict[str, Any]:
+    """Everything that decides what a run's records will be: two runs with equal configurations have equal records."""
+    if data.num_classes > smoothed.num_classes:
+        raise InputError(
+            f"data {data.name} has {data.num_classes} classes but the model answers {smoothed.num_classes}; "
+            "certify the data set that the model was trained for"
+        )
+    noise = smoothed.noise.for_inputs(data.tensors([0]))
+    return {
+        "model": dict(model),
+        "classifier": smoothed.describe(),
+        "noise": noise.describe(),
+        "procedure": procedure.describe(),
+        "seed": smoothed.seed,
+        "data": {
+            "name": data.name,
+            "split": data.split,
+            "size": len(data),
+            "fingerprint": data.fingerprint,
+            "subset": subset.to_json(),
+        },
+        "indices": subset.indices(len(data)),
+        "versions": {
+            "smoothcert": smoothcert.__version__,
+            "python": platform.python_version(),
+            "numpy": numpy.__version__,
+            "scipy": scipy.__version__,
+        },
+    }
+
+
+def certify_into(
+    run: Run,
+    smoothed: Smoothed,
+    procedure: Procedure,
+    data: Dataset,
+    *,
+    on_draws: Callable[[int], None] = lambda _: None,
+    on_record: Callable[[Record], None] = lambda _: None,
+) -> None:
+    """Certify what is planned and not recorded yet; each record is on disk before the next is announced."""
+    with run.writing() as writer:
+        recorded = {record.index for record in run.records()}
+        todo = [index for index in run.planned if index not in recorded]
+        if not todo:
+            return
+        last = time.perf_counter()
+        for row, certificate in smoothed.certifying(data.tensors(todo), procedure, on_draws=on_draws):
+            now = time.perf_counter()
+            record = Record.of(todo[row], int(data.labels[todo[row]]), certificate, now - last)
+            last = now
+            writer.append(record)
+            on_record(record)

@@ -1,0 +1,145 @@
+"""Discrete noise on pixel values: l0 radii (Lee, Yuan, Chang & Jaakkola 2019, section 3), in exact integers."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from fractions import Fraction
+from functools import lru_cache
+from typing import ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from smoothcert.errors import InputError
+from smoothcert.noise.base import Noise, check_radius, per_row
+
+KEEP_BITS = 24
+WORD = 2**62
+
+
+@dataclass(frozen=True)
+class Ablation(Noise):
+    """Each coordinate is kept with probability `keep`, else it becomes one of the other `values` - 1 levels.
+
+    Levels are 0, 1/(values-1), ..., 1. The radius is the largest r such that no input with at most r coordinates
+    changed can have another top class: here perturbations *up to and including* r are covered. `keep` is rounded to
+    what can be drawn exactly from random bits, and the radius is computed for that number, so sampling and proof agree
+    to the last bit when `values` is a power of two (else to 2^-50).
+    """
+
+    name: ClassVar[str] = "ablation"
+    strength_name: ClassVar[str] = "keep"
+    keep: float = 0.8
+    values: int = 256
+
+    def __post_init__(self) -> None:
+        if self.values < 2:
+            raise InputError(f"values must be at least 2, got {self.values}")
+        if not 1 / self.values < self.keep < 1:
+            raise InputError(f"keep must lie between 1/values = {1 / self.values:.4g} and 1, got {self.keep}")
+
+    @property
+    def norm(self) -> str:
+        """Number of coordinates changed."""
+        return "l0"
+
+    def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
+        """Keep a coordinate with probability q, else give it one of *all* levels; q + (1 - q)/values = keep."""
+        top = self.values - 1
+        threshold = self._threshold if strength is None else per_row(_thresholds(strength, self.values), x).long()
+        coin = torch.randint(0, 2**KEEP_BITS, x.shape, generator=generator, device=x.device)
+        level = torch.randint(0, WORD, x.shape, generator=generator, device=x.device).remainder_(self.values)
+        return torch.where(coin < threshold, (x * top).round(), level.to(x.dtype)) / top
+
+    def radius(self, p_lower: float, p_upper: float | None = None) -> float:
+        """The largest r with rho_r(p_lower) + rho_r(1 - p_upper) > 1, where rho_r is the least mass left at distance r."""
+        low = Fraction(p_lower)
+        high = low if p_upper is None else 1 - Fraction(p_upper)
+        if low >= 1 and high >= 1:
+            raise InputError("p_lower must be below 1: no finite number of draws shows more")
+        for r in itertools.count(1):
+            if self._least_mass(r, low) + self._least_mass(r, high) <= 1:
+                return float(r - 1)
+        raise AssertionError("unreachable: the least mass tends to 0")
+
+    def required_p(self, radius: float) -> float:
+        """The smallest float that leaves more than half of the mass at distance ceil(radius)."""
+        check_radius(radius)
+        r = math.ceil(radius)
+        if r == 0:
+            return math.nextafter(0.5, 1)
+        exact = self._mass_needed(r)
+        p = float(exact)
+        while Fraction(p) <= exact:
+            p = math.nextafter(p, 2)
+        return p
+
+    def for_inputs(self, x: Tensor) -> Self:
+        """Refuse inputs that are not on the levels."""
+        levels = x * (self.values - 1)
+        if bool(((levels - levels.round()).abs() > 1e-3).any()) or bool((x < 0).any()) or bool((x > 1).any()):
+            raise InputError(
+                f"inputs must be multiples of 1/{self.values - 1} in [0, 1] for Ablation(values={self.values}); "
+                "round them or give the right number of values"
+            )
+        return self
+
+    @property
+    def _threshold(self) -> int:
+        return int(_thresholds(torch.tensor([self.keep], dtype=torch.float64), self.values))
+
+    def _least_mass(self, r: int, p: Fraction) -> Fraction:
+        """rho_r(p): a set with mass p at x has at least this mass at any x' that differs in r coordinates."""
+        left, mass = p, Fraction(0)
+        for here, there in _regions(self._threshold, self.values, r):  # most likely under x first
+            if here >= left:
+                return mass + left * there / here
+            left, mass = left - here, mass + there
+        return mass
+
+    def _mass_needed(self, r: int) -> Fraction:
+        """The p with rho_r(p) = 1/2."""
+        left, mass = Fraction(1, 2), Fraction(0)
+        for here, there in _regions(self._threshold, self.values, r):
+            if there >= left:
+                return mass + left * here / there
+            left, mass = left - there, mass + here
+        return mass
+
+
+def _thresholds(keep: Tensor, values: int) -> Tensor:
+    """q = (keep - 1/values) / (1 - 1/values) in units of 2^-24."""
+    q = (keep.double() - 1 / values) / (1 - 1 / values)
+    return (q * 2**KEEP_BITS).round().long()
+
+
+@lru_cache(maxsize=4096)
+def _regions(threshold: int, values: int, r: int) -> tuple[tuple[Fraction, Fraction], ...]:
+    """Masses under x and under x' of the regions of equal likelihood ratio, largest ratio first.
+
+    Only the r coordinates where x and x' differ matter (the others have the same law under both). There a noisy
+    coordinate equals x's with probability a, equals x' with probability b, else neither; the likelihood ratio is
+    (a/b)^s with s = (number equal to x) - (number equal to x'). Lee et al. count points of the whole space for the
+    same sums.
+    """
+    for shallow in range(0, r, 200):  # each starts from the one before, so the recursion stays shallow
+        _differences(threshold, values, shallow)
+    weights = _differences(threshold, values, r)  # index s + r
+    whole = (values << KEEP_BITS) ** r
+    return tuple((Fraction(weights[r + s], whole), Fraction(weights[r - s], whole)) for s in range(r, -r - 1, -1))
+
+
+@lru_cache(maxsize=4096)
+def _differences(threshold: int, values: int, r: int) -> tuple[int, ...]:
+    """Law of s for r coordinates, as integers over (values 2^24)^r: one more coordinate per step."""
+    if r == 0:
+        return (1,)
+    changed = (1 << KEEP_BITS) - threshold  # b, over values 2^24
+    kept = threshold * values + changed  # a
+    neither = (values - 2) * changed
+    before = (0, 0, *_differences(threshold, values, r - 1), 0, 0)
+    return tuple(
+        changed * before[i + 2] + neither * before[i + 1] + kept * before[i] for i in range(2 * r + 1)
+    )

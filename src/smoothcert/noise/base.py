@@ -1,0 +1,87 @@
+"""The contract of a noise. A noise owns its geometry: the norm, the radius that a probability buys, and the reverse."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Any, ClassVar, Self
+
+import torch
+from torch import Tensor
+
+from smoothcert.errors import InputError
+
+# float64 formulas below are good to a few units in the last place; what is claimed is moved this much to the safe
+# side, relative, which is far more than their error and far less than anybody can see (tested against 50 digits).
+SAFETY = 2.0**-46
+
+
+@dataclass(frozen=True)
+class Noise(ABC):
+    """A distribution around an input. Frozen; its strength (sigma, half width, ...) is a field."""
+
+    name: ClassVar[str]
+    strength_name: ClassVar[str]
+
+    @property
+    @abstractmethod
+    def norm(self) -> str:
+        """The norm that radii are measured in: "l2", "l1", "l0" or "linf"."""
+
+    @abstractmethod
+    def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
+        """One noisy copy of every row of x, (B, ...) -> (B, ...); `strength` (B,) gives each row its own."""
+
+    @abstractmethod
+    def radius(self, p_lower: float, p_upper: float | None = None) -> float:
+        """The radius certified by p_A >= p_lower and p_B <= p_upper (default 1 - p_lower), rounded down; at least 0."""
+
+    @abstractmethod
+    def required_p(self, radius: float) -> float:
+        """The smallest p_lower whose radius reaches `radius` with p_upper = 1 - p_lower, rounded up."""
+
+    @property
+    def strength(self) -> float:
+        """The field that sets how strong the noise is."""
+        return float(getattr(self, self.strength_name))
+
+    def with_strength(self, strength: float) -> Self:
+        """The same noise at another strength: per-input strengths are lists of these."""
+        return dataclasses.replace(self, **{self.strength_name: strength})
+
+    def for_inputs(self, x: Tensor) -> Self:
+        """This noise, bound to inputs like x (B, ...); refuses inputs that it cannot be added to soundly."""
+        return self
+
+    def describe(self) -> dict[str, Any]:
+        """Name, parameters and norm, as they stand in a record."""
+        return {"name": self.name, **dataclasses.asdict(self), "norm": self.norm}
+
+
+def check_positive(name: str, value: float) -> None:
+    """Refuse a scale that is not a positive finite number."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+        raise InputError(f"{name} must be a positive finite number, got {value}")
+
+
+def check_radius(radius: float) -> None:
+    """Refuse a radius that is not a non-negative finite number."""
+    if not 0 <= radius < math.inf:
+        raise InputError(f"radius must be non-negative and finite, got {radius}")
+
+
+def per_row(strength: Tensor, x: Tensor) -> Tensor:
+    """A strength per row, (B,), shaped to multiply x (B, ...)."""
+    return strength.to(x).view(-1, *[1] * (x.dim() - 1))  # (B, 1, ..., 1)
+
+
+def rounded_down(radius: float) -> float:
+    """At least 0 and a hair below: a claim is never rounded up."""
+    return max(0.0, radius - abs(radius) * SAFETY)
+
+
+def rounded_up(p: float) -> float:
+    """A requirement on a probability, a hair above."""
+    return min(1.0, p + p * SAFETY)

@@ -1,0 +1,56 @@
+"""Laplace noise: l1 radii (Teng, Lee & Yuan 2020; Lecuyer et al. 2019)."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from smoothcert.noise.base import Noise, check_positive, check_radius, per_row, rounded_down, rounded_up
+
+
+@dataclass(frozen=True)
+class Laplace(Noise):
+    """Independent Laplace(scale) coordinates. R = scale max(-log(1 - p_A + p_B), log(p_A / p_B) / 2).
+
+    A shift by delta changes any probability by a factor of at most e^t, t = ||delta||_1 / scale, so p_A keeps at least
+    max(1 - e^t (1 - p_A), e^-t p_A) and p_B at most e^t p_B. With p_B <= 1 - p_A: R = -scale log(2 (1 - p_A)).
+    """
+
+    name: ClassVar[str] = "laplace"
+    strength_name: ClassVar[str] = "scale"
+    scale: float
+
+    def __post_init__(self) -> None:
+        check_positive("scale", self.scale)
+
+    @property
+    def norm(self) -> str:
+        """Manhattan distance."""
+        return "l1"
+
+    def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
+        """x + scale * (E - E'), the difference of two unit exponentials.
+
+        Made of uniforms: torch's own `exponential_` hands a 31-bit seed to another generator on some CPUs.
+        """
+        u = torch.rand((2, *x.shape), generator=generator, dtype=x.dtype, device=x.device)
+        e = u.neg_().log1p_()  # (2, B, ...), minus unit exponentials; u < 1, so finite
+        return e[1].sub_(e[0]).mul_(self.scale if strength is None else per_row(strength, x)).add_(x)
+
+    def radius(self, p_lower: float, p_upper: float | None = None) -> float:
+        """The better of the two bounds; the first always is for p_upper = 1 - p_lower."""
+        gap = 2 * (1 - p_lower) if p_upper is None else 1 - p_lower + p_upper
+        if gap >= 1:
+            return 0.0
+        ratio = 0.0 if p_upper is None else 0.5 * math.log(p_lower / p_upper)
+        # The logarithm of a number near 1 loses what 1 - p lost; the gap is at least as large as computed plus one ulp.
+        return rounded_down(self.scale * max(-math.log(math.nextafter(gap, 1)), ratio))
+
+    def required_p(self, radius: float) -> float:
+        """1 - exp(-radius / scale) / 2."""
+        check_radius(radius)
+        return rounded_up(1 - math.exp(-radius / self.scale) / 2)

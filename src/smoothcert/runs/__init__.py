@@ -1,0 +1,6 @@
+"""A run on disk: frozen configuration, append-only records, resume. No torch."""
+
+from smoothcert.runs.record import Record
+from smoothcert.runs.run import Run
+
+__all__ = ["Record", "Run"]

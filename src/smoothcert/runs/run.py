@@ -1,0 +1,136 @@
+"""A run is a folder: `run.json`, frozen at the start, and `records.jsonl`, one line per input, appended and flushed.
+
+A run that was killed at any moment resumes: what is planned minus what is recorded. A torn last line is dropped.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+from smoothcert.errors import InputError
+from smoothcert.runs.record import Record
+
+FORMAT = 1
+HALF = ".run.json"  # a configuration being written; a kill may leave it behind
+
+
+class Run:
+    """A folder with a configuration and records. Made by `start` (new or the same again) or `open` (read)."""
+
+    def __init__(self, path: Path, config: Mapping[str, Any]) -> None:
+        self.path = path
+        self.config = config
+
+    @classmethod
+    def start(cls, path: Path, config: Mapping[str, Any]) -> Run:
+        """Make the folder, or take up the run in it if its configuration is the same.
+
+        Another configuration is refused, naming what differs: runs are never mixed and never overwritten.
+        """
+        wanted = json.loads(json.dumps({"format": FORMAT, **config}))
+        if (path / "run.json").exists():
+            run = cls.open(path)
+            if run.config != wanted:
+                raise InputError(
+                    f"{path} holds a run with another configuration ({_difference(run.config, wanted)}); "
+                    "give another --out, or the old settings to resume it"
+                )
+            return run
+        strangers = path.is_dir() and any(file.name != HALF for file in path.iterdir())
+        if path.is_file() or strangers:
+            raise InputError(f"{path} exists and is not a run; give another --out")
+        path.mkdir(parents=True, exist_ok=True)
+        half = path / HALF
+        with half.open("w") as file:
+            json.dump(wanted, file, indent=2)
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path / "run.json")
+        return cls(path, wanted)
+
+    @classmethod
+    def open(cls, path: Path) -> Run:
+        """Read the configuration of an existing run."""
+        try:
+            config = json.loads((path / "run.json").read_text())
+        except OSError:
+            raise InputError(f"{path} is not a run: it has no readable run.json") from None
+        except ValueError:
+            raise InputError(f"{path / 'run.json'} is not JSON: it was damaged; certify into a new folder") from None
+        if not isinstance(config, dict) or config.get("format") != FORMAT:
+            raise InputError(f"{path / 'run.json'} is not a run of format {FORMAT}; use the version that wrote it")
+        return cls(path, config)
+
+    @property
+    def planned(self) -> list[int]:
+        """The indices that the run set out to certify."""
+        return list(self.config["indices"])
+
+    def records(self) -> list[Record]:
+        """All complete records, in the order of the plan. Damage is refused by line, not skipped."""
+        found: dict[int, Record] = {}
+        planned = set(self.planned)
+        for number, line in enumerate(self._lines(), start=1):
+            try:
+                record = Record.from_json(json.loads(line))
+            except (ValueError, KeyError, TypeError, AttributeError) as error:
+                raise InputError(f"{self._file}, line {number} is damaged ({error}); delete that line and resume") from None
+            if record.index in found or record.index not in planned:
+                what = "repeats" if record.index in found else "is not planned:"
+                raise InputError(f"{self._file}, line {number} {what} input {record.index}; delete that line and resume")
+            found[record.index] = record
+        return [found[index] for index in self.planned if index in found]
+
+    @contextmanager
+    def writing(self) -> Iterator[RunWriter]:
+        """Append records. One writer at a time; a second one is refused."""
+        with self._file.open("ab") as file:
+            try:
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(f"{self.path} is being written by another process; wait for it or stop it") from None
+            whole = sum(map(len, self._lines())) if file.tell() else 0
+            file.truncate(whole)  # a torn last line, from a kill in the middle of a write
+            yield RunWriter(file)
+            os.fsync(file.fileno())
+
+    @property
+    def _file(self) -> Path:
+        return self.path / "records.jsonl"
+
+    def _lines(self) -> list[bytes]:
+        if not self._file.exists():
+            return []
+        lines = self._file.read_bytes().splitlines(keepends=True)
+        return lines[:-1] if lines and not lines[-1].endswith(b"\n") else lines
+
+
+class RunWriter:
+    """The appending end of a run."""
+
+    def __init__(self, file: Any) -> None:
+        self._file = file
+
+    def append(self, record: Record) -> None:
+        """Write one line and hand it to the operating system: from here on a kill does not lose it."""
+        self._file.write(json.dumps(record.to_json(), separators=(",", ":")).encode() + b"\n")
+        self._file.flush()
+
+
+def _difference(old: Mapping[str, Any], new: Mapping[str, Any], prefix: str = "") -> str:
+    for key in sorted({*old, *new}):
+        a, b = old.get(key), new.get(key)
+        if a == b:
+            continue
+        if isinstance(a, dict) and isinstance(b, dict):
+            return _difference(a, b, f"{prefix}{key}.")
+        if isinstance(a, list) or isinstance(b, list):
+            return f"{prefix}{key} differs"
+        return f"{prefix}{key} is {a!r}, now {b!r}"
+    return "nothing"

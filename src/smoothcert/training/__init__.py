@@ -1,0 +1,5 @@
+"""Training: the only loop."""
+
+from smoothcert.training.loop import Epoch, train
+
+__all__ = ["Epoch", "train"]

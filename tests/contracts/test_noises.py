@@ -1,0 +1,104 @@
+"""What every registered noise must keep: radius and required_p are inverse, monotone and rounded to the safe side."""
+
+import math
+from collections.abc import Callable
+
+import mpmath
+import pytest
+import torch
+
+from smoothcert.noise import NOISES, Ablation, Gaussian, Laplace, Noise, Uniform
+from smoothcert.noise.streams import generator
+
+CASES: list[Noise] = [
+    Gaussian(sigma=0.25), Gaussian(sigma=2.0), Gaussian(sigma=0.5, norm="linf", dim=784),
+    Uniform(half_width=0.4), Uniform(half_width=3.0), Laplace(scale=0.3), Laplace(scale=2.0),
+    Ablation(keep=0.8, values=2), Ablation(keep=0.2), Ablation(keep=0.9, values=17),
+]  # fmt: skip
+PS = [0.5 + 1e-12, 0.500001, 0.51, 0.6, 0.75, 0.9, 0.99, 0.9999, 0.99993, 1 - 1e-9]
+named = pytest.mark.parametrize("noise", CASES, ids=str)
+
+
+def test_every_noise_is_here() -> None:
+    assert {type(noise) for noise in CASES} == set(NOISES.values())
+
+
+@named
+def test_radius_and_required_p_are_inverse(noise: Noise) -> None:
+    for radius in [0.0, 0.01, 0.1, 0.3, 0.39] if noise.norm != "l0" else [0, 1, 2, 3]:
+        if noise.norm == "linf":
+            radius /= 28  # noqa: PLW2901
+        p = noise.required_p(radius)
+        if p < 1 - 1e-12:
+            assert noise.radius(p) == pytest.approx(radius, rel=1e-9, abs=1e-12)
+            assert noise.radius(p) >= radius * (1 - 1e-12)
+        below = math.nextafter(p * (1 - 1e-9), 0)
+        assert radius == 0 or noise.radius(below) < radius
+
+
+@named
+def test_nothing_is_certified_without_a_majority(noise: Noise) -> None:
+    for p in [0.0, 0.1, 0.499999, 0.5]:
+        assert noise.radius(p) == 0.0
+    assert noise.radius(0.3, 0.3) == 0.0
+    assert noise.radius(0.2, 0.4) == 0.0
+
+
+@named
+def test_radius_is_monotone(noise: Noise) -> None:
+    radii = [noise.radius(p) for p in PS]
+    assert radii == sorted(radii)
+    uppers = [noise.radius(0.9, p) for p in [1e-6, 1e-3, 0.01, 0.05, 0.1]]
+    assert uppers == sorted(uppers, reverse=True)
+    for p in PS[2:]:
+        assert noise.radius(p, 1 - p) == pytest.approx(noise.radius(p), rel=1e-6, abs=1e-12)
+
+
+EXACT: dict[str, Callable[[Noise, mpmath.mpf, mpmath.mpf], mpmath.mpf]] = {
+    "gaussian": lambda noise, p, q: noise.strength / 2 * (quantile(p) - quantile(q)),
+    "uniform": lambda noise, p, q: noise.strength * (p - q),
+    "laplace": lambda noise, p, q: noise.strength * max(-mpmath.log(1 - p + q), mpmath.log(p / q) / 2),
+}
+
+
+def quantile(p: mpmath.mpf) -> mpmath.mpf:
+    return mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
+
+
+@pytest.mark.parametrize("noise", [noise for noise in CASES if noise.norm in ("l1", "l2")], ids=str)
+def test_radius_is_never_above_the_exact_one(noise: Noise) -> None:
+    """Against 50 digits, at one- and two-sided bounds: below, and by less than one part in 1e8."""
+    mpmath.mp.dps = 50
+    grid = torch.rand(300, generator=generator(0, "grid", "test", 0), dtype=torch.float64)
+    pairs = [(p, None) for p in [*PS, *(0.5 + grid / 2).tolist()]]
+    pairs += [(float(p), float(p * q)) for p, q in grid.view(150, 2)]
+    for p, q in pairs:
+        exact = EXACT[noise.name](noise, mpmath.mpf(p), 1 - mpmath.mpf(p) if q is None else mpmath.mpf(q))
+        ours = noise.radius(p, q)
+        assert ours <= exact
+        assert ours >= exact * (1 - mpmath.mpf("1e-8")) - mpmath.mpf("1e-14") * noise.strength
+
+
+@named
+def test_draws_follow_the_generator_and_keep_shapes(noise: Noise) -> None:
+    x = torch.zeros(6, 3, 5)
+    a, b = (noise.draw(x, generator(0, "x", "test", 0)) for _ in range(2))
+    assert a.shape == x.shape
+    assert a.dtype == torch.float32
+    assert torch.equal(a, b)
+    assert not torch.equal(a, noise.draw(x, generator(0, "x", "test", 1)))
+    assert bool(torch.isfinite(a).all())
+    assert not torch.equal(a[0], a[1]), "rows are independent"
+
+
+@named
+def test_strength_per_row(noise: Noise) -> None:
+    """All rows equal gives the scalar's noise; a row's noise grows with its own strength only."""
+    x = torch.zeros(8, 50)
+    same = noise.draw(x, generator(0, "x", "test", 0), torch.full((8,), noise.strength))
+    assert torch.allclose(same, noise.draw(x, generator(0, "x", "test", 0)), atol=1e-7)
+    assert noise.with_strength(noise.strength) == noise
+    mixed = torch.full((8,), noise.strength)
+    mixed[3] = 0.95 if isinstance(noise, Ablation) else 3 * noise.strength
+    changed = (noise.draw(x, generator(0, "x", "test", 0), mixed) != same).flatten(1).any(dim=1)
+    assert changed.tolist() == [row == 3 for row in range(8)]

@@ -1,0 +1,78 @@
+"""The import map of the house: rooms import downwards only, torch stays where it has business, no cycles."""
+
+import ast
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SRC = Path(__file__).parents[1] / "src" / "smoothcert"
+
+# room -> the rooms it may import. `errors` may be imported by all. Order: from the ground up.
+MAY_IMPORT = {
+    "stats": set(),
+    "certify": {"stats"},
+    "noise": {"stats"},
+    "architectures": set(),
+    "datasets": set(),
+    "objectives": {"noise"},
+    "engine": {"stats", "certify", "noise", "architectures"},
+    "training": {"objectives", "noise", "datasets", "architectures"},
+    "runs": {"certify", "stats"},
+    "analysis": {"runs", "certify", "stats"},
+    "execution": {"engine", "runs", "training", "certify", "datasets"},
+    "cli": None,  # everything
+}
+NO_TORCH = {"stats", "certify", "runs", "analysis"}
+
+
+def imports(path: Path) -> set[str]:
+    """Modules imported anywhere in a file, also inside functions."""
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{path}: imports are absolute"
+            found |= {f"{node.module}.{alias.name}" for alias in node.names} | {node.module or ""}
+    return found
+
+
+def rooms() -> list[str]:
+    return sorted(p.name for p in SRC.iterdir() if p.is_dir() and p.name != "__pycache__")
+
+
+def test_every_room_is_on_the_map() -> None:
+    assert set(rooms()) == set(MAY_IMPORT)
+
+
+@pytest.mark.parametrize("room", rooms())
+def test_imports_go_down(room: str) -> None:
+    allowed = MAY_IMPORT[room]
+    for path in (SRC / room).rglob("*.py"):
+        for name in imports(path):
+            parts = name.split(".")
+            if parts[0] != "smoothcert" or len(parts) < 2 or parts[1] not in MAY_IMPORT or parts[1] == room:
+                continue
+            assert allowed is None or parts[1] in allowed, f"{path.relative_to(SRC)} imports {name}"
+
+
+def test_the_map_has_no_cycle() -> None:
+    order = list(MAY_IMPORT)
+    for room, allowed in MAY_IMPORT.items():
+        assert all(order.index(other) < order.index(room) for other in allowed or ()), room
+
+
+@pytest.mark.parametrize("room", sorted(NO_TORCH))
+def test_no_torch_where_it_has_no_business(room: str) -> None:
+    for path in (SRC / room).rglob("*.py"):
+        assert not any(name.split(".")[0] == "torch" for name in imports(path)), path
+    code = f"import sys, smoothcert.{room}; sys.exit('torch' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_there_is_no_utils_and_no_long_file() -> None:
+    for path in SRC.rglob("*.py"):
+        assert "utils" not in path.stem
+        assert len(path.read_text().splitlines()) <= 300, f"{path} is long: two things in one room?"
