@@ -30,7 +30,9 @@ def test_soft_radius_is_the_radius_and_its_gradient_is_right() -> None:
     assert float(noise.soft_radius(top, second).detach()) == pytest.approx(noise.radius(0.9, 0.05), rel=1e-9)
     assert torch.autograd.gradcheck(noise.soft_radius, (top, second))
     strengths = torch.tensor([1.0], dtype=torch.float64)
-    assert float(noise.soft_radius(top, second, strengths).detach()) == pytest.approx(2 * noise.radius(0.9, 0.05), rel=1e-9)
+    assert float(noise.soft_radius(top, second, strengths).detach()) == pytest.approx(
+        2 * noise.radius(0.9, 0.05), rel=1e-9
+    )
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])

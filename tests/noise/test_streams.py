@@ -18,7 +18,13 @@ def test_the_state_really_is_the_one_we_filled_in() -> None:
 
 
 def test_same_name_same_numbers_any_other_name_others() -> None:
-    names = [(0, "a", "bound", 0), (1, "a", "bound", 0), (0, "b", "bound", 0), (0, "a", "choose", 0), (0, "a", "bound", 1)]
+    names = [
+        (0, "a", "bound", 0),
+        (1, "a", "bound", 0),
+        (0, "b", "bound", 0),
+        (0, "a", "choose", 0),
+        (0, "a", "bound", 1),
+    ]
     first = [torch.randn(64, generator=generator(*name)) for name in names]
     again = [torch.randn(64, generator=generator(*name)) for name in reversed(names)][::-1]
     assert all(torch.equal(a, b) for a, b in zip(first, again, strict=True))
@@ -27,7 +33,10 @@ def test_same_name_same_numbers_any_other_name_others() -> None:
 
 def test_no_two_blocks_share_a_stream() -> None:
     """`manual_seed` keeps 32 bits: 100_000 blocks would hold a pair of equal ones with probability 0.69."""
-    seen = {torch.randint(0, 2**62, (2,), generator=generator(0, "x", "bound", block)).numpy().tobytes() for block in range(20_000)}
+    seen = {
+        torch.randint(0, 2**62, (2,), generator=generator(0, "x", "bound", block)).numpy().tobytes()
+        for block in range(20_000)
+    }
     assert len(seen) == 20_000
     low = torch.Generator().manual_seed(7)
     high = torch.Generator().manual_seed(7 + 2**32)

@@ -1,4 +1,4 @@
-"""Clopper-Pearson and the top-two test, against exact rational arithmetic: no Monte Carlo, no tolerance that was tried."""
+"""Clopper-Pearson and the top-two test, against exact rational arithmetic: no Monte Carlo."""
 
 import math
 from fractions import Fraction
@@ -46,7 +46,9 @@ def test_coverage_by_enumeration(n: int, alpha: float) -> None:
         assert low <= k / n <= high
 
 
-@pytest.mark.parametrize(("k", "n"), [(100_000, 100_000), (99_990, 100_000), (50_300, 100_000), (999_999, 10**6), (3, 10**5)])
+@pytest.mark.parametrize(
+    ("k", "n"), [(100_000, 100_000), (99_990, 100_000), (50_300, 100_000), (999_999, 10**6), (3, 10**5)]
+)
 @pytest.mark.parametrize("alpha", [0.05, 0.001, 1e-9])
 def test_directed_rounding_at_large_n(k: int, n: int, alpha: float) -> None:
     """Against 60 digits: never on the wrong side, and within 1e-10 of the right value."""

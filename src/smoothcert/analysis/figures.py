@@ -22,6 +22,7 @@ SUFFIXES = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"Creati
 COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#E69F00", "#56B4E9", "#000000")
 DASHES = ("-", "--", ":", "-.")
 INK = "#333333"
+LONGEST_NAME = 52
 
 
 def radius_accuracy(results: Sequence[Results], path: str | Path) -> Path:
@@ -54,15 +55,14 @@ def radius_accuracy(results: Sequence[Results], path: str | Path) -> Path:
 def _draw(axes: Axes, result: Results, colour: str, dashes: str) -> None:
     radii, (value, low, high) = _steps(result)
     acr = down(average_certified_radius(result.records), RADIUS_DIGITS)
-    label = f"{result.name}  (ACR {acr})".replace("$", r"\$")
+    label = f"ACR {acr}   {_short(result.name)}".replace("$", r"\$")
     axes.fill_between(radii, low, high, step="pre", color=colour, alpha=0.13, linewidth=0)
     axes.step(radii, value, where="pre", color=colour, linestyle=dashes, linewidth=1.4, label=label)
 
 
 def _steps(result: Results) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
     """Corners of the curve: (k,) radii, and (3, k) percentages (share, low, high) that hold down from each radius."""
-    reached = {record.radius for record in result.records if record.correct and not record.abstained}
-    radii = sorted({0.0, *reached})
+    radii = sorted(_reached(result))
     shares = certified_shares(result.records, radii)
     intervals = {share.count: share.interval for share in shares}
     ends = [(s.value, intervals[s.count].low, intervals[s.count].high) for s in shares]
@@ -70,9 +70,13 @@ def _steps(result: Results) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.flo
     return np.array([*radii, radii[-1]]), 100 * corners
 
 
+def _reached(result: Results) -> set[float]:
+    return {0.0} | {record.radius for record in result.records if record.correct and not record.abstained}
+
+
 def _dress(axes: Axes, results: Sequence[Results]) -> None:
     norms = sorted({result.norm for result in results if result.norm is not None})
-    largest = max(record.radius for result in results for record in result.records)
+    largest = max(max(_reached(result)) for result in results)
     axes.set_xlabel(" ".join(["Certified", " and ".join(map(_pretty, norms)), "radius"]).replace("  ", " "), color=INK)
     axes.set_ylabel("Certified accuracy (%)", color=INK)
     axes.set_xlim(0, 1.02 * largest or 1)
@@ -84,6 +88,11 @@ def _dress(axes: Axes, results: Sequence[Results]) -> None:
     axes.tick_params(color="#999999", labelcolor=INK, labelsize=9)
     # Above the axes: inside, some set of curves would run through it.
     axes.legend(loc="lower left", bbox_to_anchor=(0, 1.02), borderaxespad=0, frameon=False, fontsize=8, labelcolor=INK)
+
+
+def _short(name: str) -> str:
+    """A legend wider than the figure would squeeze the curves: the middle of a long name goes."""
+    return name if len(name) <= LONGEST_NAME else f"{name[: LONGEST_NAME // 2]}...{name[3 - LONGEST_NAME // 2 :]}"
 
 
 def _pretty(norm: str) -> str:

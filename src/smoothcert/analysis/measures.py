@@ -93,7 +93,7 @@ def average_certified_radius(records: Sequence[Record]) -> float:
 def acr_interval(records: Sequence[Record], *, seed: int, resamples: int = RESAMPLES, level: float = LEVEL) -> Interval:
     """Percentile bootstrap interval of the ACR (Efron 1979): resample inputs, take the quantiles of the means.
 
-    A function of the radii and the seed alone: neither the order of the records nor the machine changes it. Unlike
+    A function of the radii and the seed alone: the order of the records does not change it. Unlike
     Clopper-Pearson it is approximate: its coverage tends to `level` with many inputs, and where all inputs gain the
     same radius it has no width.
     """

@@ -15,6 +15,8 @@ from smoothcert.certify import Scope
 from smoothcert.errors import InputError
 from smoothcert.runs import Record, Run
 
+MOST_DRAWS = 2**53  # beyond it a count is no longer exact as a float, and no machine gets there
+
 NOT_CLAIMED = {
     Scope.MEMORY: "hold for the classifier that answers through its memory; they do not claim anything about the "
     "classifier without that memory",
@@ -162,8 +164,8 @@ def _read_run(path: Path, name: str) -> Results:
     for record in records:
         if not _sane(record):
             raise InputError(
-                f"{path / 'records.jsonl'} has a record of input {record.index} whose label, radius or time is not a "
-                "number that can be; delete that line and resume"
+                f"{path / 'records.jsonl'} has a record of input {record.index} whose label, radius, time or votes "
+                "cannot be; delete that line and resume"
             )
     warnings = _unfinished(len(records), len(planned)) + _scopes(records)
     return Results(name, records, len(planned), _settings(run.config, records), tuple(warnings))
@@ -171,7 +173,11 @@ def _read_run(path: Path, name: str) -> Results:
 
 def _sane(record: Record) -> bool:
     numbers = (record.radius, 0.0 if record.seconds is None else record.seconds)
-    return type(record.prediction) is int and all(type(x) in (int, float) and 0 <= x <= LARGEST for x in numbers)
+    return (
+        type(record.prediction) is int
+        and all(type(x) in (int, float) and 0 <= x <= LARGEST for x in numbers)
+        and (record.draws or 0) <= MOST_DRAWS
+    )
 
 
 def _unfinished(recorded: int, planned: int) -> list[str]:

@@ -119,9 +119,9 @@ def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[flo
     finest = Fraction(1) if whole else USUAL_STEP if largest >= 2 * USUAL_STEP else Fraction(0)
     for step in _round_numbers(largest):
         if step >= finest and not (whole and step.denominator > 1):
-            grid = tuple(r for i in range(most + 1) if (r := float(i * step)) <= largest)
+            grid = sorted({r for i in range(most + 1) if (r := float(i * step)) <= largest})
             if len(grid) <= most:
-                return grid
+                return tuple(grid)
     raise AssertionError("unreachable: the steps grow without end")
 
 

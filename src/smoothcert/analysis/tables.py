@@ -36,7 +36,7 @@ def percent(share: float, *, ceiling: bool = False) -> str:
 
 
 def rich_table(summary: Summary) -> Table:
-    """The summary for a terminal of 100 columns: per result a line of values and, below, the ends of their 95% intervals.
+    """The summary for a terminal of 100 columns: per result a line of values and, below, the ends of their intervals.
 
     More than 8 radii go on in further tables below, so that no number is cut.
     """
@@ -52,7 +52,7 @@ def rich_table(summary: Summary) -> Table:
 
 def markdown(summary: Summary) -> str:
     """The summary as a Markdown table, intervals in brackets, followed by its warnings and notes."""
-    header = ["name", "noise", "inputs", "ACR", *(f"{r:g}" for r in summary.radii), "abstained", "draws", "seconds"]
+    header = ["name", "noise", "inputs", "ACR", *map(_radius, summary.radii), "abstained", "draws", "seconds"]
     lines = [_line(header), _line(["---", "---", *["---:"] * (len(header) - 2)])]
     for row in summary.rows:
         cells = [row.name, row.noise or "", f"{row.inputs} ({row.subset})", _acr(row)]
@@ -70,7 +70,7 @@ def _block(summary: Summary, columns: Sequence[int]) -> Table:
     table.caption = Text(_caption(summary))
     table.add_column("", overflow="fold", min_width=16)
     table.add_column("", style="dim", justify="right", no_wrap=True)
-    for title in ("ACR", *(f"{summary.radii[i]:g}" for i in columns), "abstain"):
+    for title in ("ACR", *(_radius(summary.radii[i]) for i in columns), "abstain"):
         table.add_column(title, justify="right", no_wrap=True)
     for number, row in enumerate(summary.rows):
         accuracy = [row.accuracy[i] for i in columns]
@@ -122,6 +122,11 @@ def _acr(row: Row) -> str:
 def _share(share: Share, *, ceiling: bool = False) -> str:
     low, high = _percent_ends(share.interval)
     return f"{percent(share.value, ceiling=ceiling)} ({low}-{high})"
+
+
+def _radius(radius: float) -> str:
+    """In full: a column that claims more than was counted would be a false claim."""
+    return repr(radius).removesuffix(".0")
 
 
 def _draws(row: Row) -> str:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
+from smoothcert.errors import InputError
 from smoothcert.stats import Tally
 
 ABSTAIN = -1
@@ -73,11 +75,30 @@ class Certificate(Answered):
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
-        """The inverse of `to_json`."""
+        """The inverse of `to_json`; a value that no certificate can have is refused by name."""
         known = {f.name for f in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         values["tallies"] = {purpose: Tally.from_json(tally) for purpose, tally in data["tallies"].items()}
-        return cls(**values | {"scope": Scope(data["scope"])})
+        certificate = cls(**values | {"scope": Scope(data["scope"])})
+        certificate._check()
+        return certificate
+
+    def _check(self) -> None:
+        whole = {"label": (self.label, ABSTAIN), "seed": (self.seed, None)}
+        for name, (value, least) in whole.items():
+            if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+                raise InputError(f"{name} of a certificate must be a whole number, got {value!r}")
+        shares = {"p_lower": self.p_lower, "alpha": self.alpha, "p_upper": self.p_upper}
+        for name, share in shares.items():
+            optional = name == "p_upper" and share is None
+            if not optional and not (_is_number(share) and 0 <= share <= 1):  # type: ignore[operator]
+                raise InputError(f"{name} of a certificate must lie in [0, 1], got {share!r}")
+        if not (_is_number(self.radius) and 0 <= self.radius < math.inf) or (self.abstained and self.radius):
+            raise InputError(f"radius of a certificate must be finite, and 0 for an abstention, got {self.radius!r}")
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, kw_only=True)

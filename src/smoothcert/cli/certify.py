@@ -27,12 +27,16 @@ def certify(
         "clopper-pearson"
     ),
     inverse_temperature: Annotated[float, typer.Option(help="Of the softmax, for soft bounds.")] = 1.0,
-    runner_up: Annotated[bool, typer.Option("--runner-up", help="Bound the runner-up too: certifies p_A < 1/2.")] = False,
+    runner_up: Annotated[
+        bool, typer.Option("--runner-up", help="Bound the runner-up too: certifies p_A < 1/2.")
+    ] = False,
     split: Annotated[str, typer.Option(help="test or train.")] = "test",
     start: Annotated[int, typer.Option(help="First input.")] = 0,
     every: Annotated[int, typer.Option(help="Every k-th input; 20 is usual for CIFAR-10.")] = 1,
     limit: Annotated[int | None, typer.Option(help="At most so many inputs.")] = None,
-    data_root: Annotated[Path | None, typer.Option(help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")] = None,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")
+    ] = None,
     seed: o.Seed = 0,
     batch_size: o.BatchSize = None,
     device: o.Device = None,
@@ -66,7 +70,11 @@ def certify(
         input_shape=tuple(checkpoint.architecture.input_shape),
     )
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, data)
-    about = {"file": model.name, "architecture": checkpoint.architecture.to_json(), "fingerprint": checkpoint.fingerprint}
+    about = {
+        "file": model.name,
+        "architecture": checkpoint.architecture.to_json(),
+        "fingerprint": checkpoint.fingerprint,
+    }
     run = Run.start(out, run_config(smoothed, procedure, dataset, subset, about))
     certifying(run, smoothed, procedure, dataset)
     typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")

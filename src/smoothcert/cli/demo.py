@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-import shlex
+import os
+import shutil
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -39,15 +41,23 @@ def demo(
     certify(model=model, data="mnist5k", out=run, sigma=sigma, n=n, limit=limit, seed=seed, device=device)
     typer.echo("3. What is proved")
     analyze([run], figure=figure)
-    image = _first_image(out)
+    image, smoothcert = _first_image(out), _command()
+    steps = {
+        f"predict --model {model} --input {image}": "one answer",
+        f"analyze {run} --radii 0.3,0.6,0.9 --json": "the table for a program",
+        f"certify --model {model} --data mnist5k --every 10 --out {out}/n100000": "Cohen's n = 100000",
+    }
     typer.echo("\nNext:")
-    for line, why in (
-        (f"smoothcert certify --model {shlex.quote(str(model))} --data mnist5k --out {out}/all", "all 1000 images, n = 100000"),
-        (f"smoothcert predict --model {shlex.quote(str(model))} --input {image}", "one answer"),
-        (f"smoothcert analyze {shlex.quote(str(run))} --radii 0.3,0.6,0.9 --json", "the table for a program"),
-    ):
-        typer.echo(f"  {line}    # {why}")
-    typer.echo("  your own model: examples/resnet20.py and examples/sklearn_table.py")
+    for arguments, why in steps.items():
+        typer.echo(f"  {smoothcert} {arguments}    # {why}")
+    typer.echo("Your own model: see examples/resnet20.py and examples/sklearn_table.py")
+
+
+def _command() -> str:
+    """How to call this program from here: it may live in a virtual environment that is not active."""
+    if shutil.which("smoothcert"):
+        return "smoothcert"
+    return os.path.relpath(Path(sys.executable).parent / "smoothcert")
 
 
 def _train(path: Path, sigma: float, epochs: int, seed: int, device: str) -> None:

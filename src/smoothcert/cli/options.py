@@ -43,7 +43,9 @@ def device(name: str | None) -> str:
     try:
         torch.empty(0, device=name)
     except (RuntimeError, AssertionError) as error:
-        raise InputError(f"--device {name!r} cannot be used here ({str(error).splitlines()[0]}); try --device cpu") from None
+        raise InputError(
+            f"--device {name!r} cannot be used here ({str(error).splitlines()[0]}); try --device cpu"
+        ) from None
     return name
 
 

@@ -80,6 +80,6 @@ def _read(path: Path, shape: tuple[int, ...]) -> Tensor:
     batch = array[None] if array.ndim == len(shape) else array
     if batch.ndim != len(shape) + 1 or batch.shape[1:] != shape or batch.dtype.kind != "f" or not len(batch):
         raise InputError(
-            f"--input {path} must hold inputs of shape {shape}, uint8 or float, got {array.dtype} {array.shape}; resize it"
+            f"--input {path} must hold inputs of shape {shape}, uint8 or float, got {array.dtype} {array.shape}"
         )
     return torch.from_numpy(np.ascontiguousarray(batch, dtype=np.float32))

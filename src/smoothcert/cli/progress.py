@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING
 
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
 if TYPE_CHECKING:
     from smoothcert.certify import Procedure
@@ -31,20 +32,26 @@ def certifying(run: Run, smoothed: Smoothed, procedure: Procedure, data: Dataset
     """Certify into the run under a bar that counts draws and tells how it goes."""
     from smoothcert.execution import certify_into
 
-    done = [record for record in run.records() if record.index in set(run.planned)]
+    planned, done = len(run.planned), run.records()
     per_input = procedure.most_draws()
-    counts = {"inputs": len(done), "right": sum(r.correct for r in done), "abstained": sum(r.abstained for r in done)}
-    columns = ("{task.fields[inputs]}/" + str(len(run.planned)), "right {task.fields[right]}, abstained {task.fields[abstained]}")
-    with bar(*columns) as progress:
-        total = per_input * len(run.planned)
-        task = progress.add_task("certify", total=total, completed=per_input * len(done), **counts)
+    with bar("{task.fields[tally]}") as progress:
+        counts = Counter(map(_outcome, done))
+        task = progress.add_task("certify", total=per_input * planned, tally=_tally(counts, planned))
+        progress.advance(task, per_input * len(done))
 
         def on_record(record: Record) -> None:
-            counts["inputs"] += 1
-            counts["right"] += record.correct
-            counts["abstained"] += record.abstained
-            progress.update(task, completed=max(progress.tasks[0].completed, per_input * counts["inputs"]), **counts)
+            counts[_outcome(record)] += 1
+            # An input that needed fewer draws than it might have is done all the same.
+            completed = max(progress.tasks[0].completed, per_input * counts.total())
+            progress.update(task, completed=completed, tally=_tally(counts, planned))
 
-        certify_into(
-            run, smoothed, procedure, data, on_draws=lambda n: progress.advance(task, n), on_record=on_record
-        )
+        certify_into(run, smoothed, procedure, data, on_draws=lambda n: progress.advance(task, n), on_record=on_record)
+
+
+def _outcome(record: Record) -> str:
+    return "abstained" if record.abstained else "right" if record.correct else "wrong"
+
+
+def _tally(counts: Counter[str], planned: int) -> str:
+    parts = (f"{counts[outcome]} {outcome}" for outcome in ("right", "wrong", "abstained"))
+    return f"{counts.total()}/{planned} inputs: {', '.join(parts)}"

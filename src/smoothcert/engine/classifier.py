@@ -32,6 +32,7 @@ class SklearnClassifier:
         self.fingerprint = hashlib.sha256(pickle.dumps(classifier)).hexdigest()
 
     def __call__(self, x: Tensor) -> Tensor:
+        """Scores (B, C) of inputs (B, ...)."""
         rows = x.detach().cpu().numpy().reshape(len(x), -1)
         return torch.from_numpy(np.ascontiguousarray(self._scores(rows))).to(x.device)
 
@@ -41,7 +42,8 @@ class SklearnClassifier:
         if hasattr(self.classifier, "decision_function"):
             margins = np.asarray(self.classifier.decision_function(rows))
             return np.stack([-margins, margins], axis=1) if margins.ndim == 1 else margins
-        return np.equal.outer(np.asarray(self.classifier.predict(rows)), self.classifier.classes_).astype(np.float32)
+        answers = np.asarray(self.classifier.predict(rows))[:, None]
+        return np.asarray(answers == self.classifier.classes_, dtype=np.float32)  # (B, C) one-hot
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -95,5 +97,7 @@ def score(model: Model, batch: Tensor, num_classes: int) -> Tensor:
     scores = model(batch)
     if not isinstance(scores, Tensor) or tuple(scores.shape) != (len(batch), num_classes):
         got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise InputError(f"model must return scores of shape (batch, num_classes) = {(len(batch), num_classes)}, got {got}")
+        raise InputError(
+            f"model must return scores of shape (batch, num_classes) = {(len(batch), num_classes)}, got {got}"
+        )
     return scores

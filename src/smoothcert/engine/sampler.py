@@ -76,7 +76,9 @@ class Sampler:
     rows_per_call: int  # at most this many rows go through the model at once
     workers: int
 
-    def run(self, talks: Iterable[Talk[Answer]], on_draws: Callable[[int], None]) -> Iterator[tuple[Talk[Answer], Answer]]:
+    def run(
+        self, talks: Iterable[Talk[Answer]], on_draws: Callable[[int], None]
+    ) -> Iterator[tuple[Talk[Answer], Answer]]:
         """Hold all conversations; yield each answer as soon as it is there."""
         waiting, ready = iter(talks), deque[Talk[Answer]]()
         with _pool(self.workers) as pool:
@@ -125,10 +127,13 @@ class Sampler:
         """Draw, run, count: (pieces, 4, C), the last row holding the number of rows that were not finite."""
         noisy = [self._draw(piece) for piece in pieces]
         batch = noisy[0] if len(noisy) == 1 else torch.cat(noisy)  # (pieces * BLOCK, ...)
-        chunks = [score(self.model, chunk, self.num_classes) for chunk in batch.split(self.rows_per_call)]
+        chunks = [score(self.model, chunk, self.num_classes) for chunk in torch.split(batch, self.rows_per_call)]
         scores = chunks[0] if len(chunks) == 1 else torch.cat(chunks)
         return torch.stack(
-            [_counts(part[: piece.rows], piece.ask) for piece, part in zip(pieces, scores.split(BLOCK), strict=True)]
+            [
+                _counts(part[: piece.rows], piece.ask)
+                for piece, part in zip(pieces, torch.split(scores, BLOCK), strict=True)
+            ]
         )
 
     def _draw(self, piece: Piece) -> Tensor:

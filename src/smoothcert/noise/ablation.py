@@ -54,7 +54,7 @@ class Ablation(Noise):
         return torch.where(coin < threshold, (x * top).round(), level.to(x.dtype)) / top
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
-        """The largest r with rho_r(p_lower) + rho_r(1 - p_upper) > 1, where rho_r is the least mass left at distance r."""
+        """The largest r with rho_r(p_lower) + rho_r(1 - p_upper) > 1; rho_r is the least mass left at distance r."""
         low = Fraction(p_lower)
         high = low if p_upper is None else 1 - Fraction(p_upper)
         if low >= 1 and high >= 1:
@@ -92,32 +92,39 @@ class Ablation(Noise):
 
     def _least_mass(self, r: int, p: Fraction) -> Fraction:
         """rho_r(p): a set with mass p at x has at least this mass at any x' that differs in r coordinates."""
-        left, mass = p, Fraction(0)
-        for here, there in _regions(self._threshold, self.values, r):  # most likely under x first
-            if here >= left:
-                return mass + left * there / here
-            left, mass = left - here, mass + there
-        return mass
+        regions, whole = _regions(self._threshold, self.values, r)
+        return _fill(p, regions, whole)
 
     def _mass_needed(self, r: int) -> Fraction:
-        """The p with rho_r(p) = 1/2."""
-        left, mass = Fraction(1, 2), Fraction(0)
-        for here, there in _regions(self._threshold, self.values, r):
-            if there >= left:
-                return mass + left * here / there
-            left, mass = left - there, mass + here
-        return mass
+        """The p with rho_r(p) = 1/2: the same filling, with the roles of x and x' exchanged."""
+        regions, whole = _regions(self._threshold, self.values, r)
+        return _fill(Fraction(1, 2), [(there, here) for here, there in regions], whole)
+
+
+def _fill(mass: Fraction, regions: list[tuple[int, int]], whole: int) -> Fraction:
+    """Fill regions in order until `mass` of their first measure is used up; what that is in the second.
+
+    Whole numbers until the last line: reducing fractions on the way would take most of the time.
+    """
+    left, filled = mass.numerator * whole, 0  # both over whole * denominator
+    for first, second in regions:
+        if first * mass.denominator >= left:
+            rest = Fraction(left * second, first)
+            return (filled * mass.denominator + rest) / (whole * mass.denominator)
+        left, filled = left - first * mass.denominator, filled + second
+    return Fraction(filled, whole)
 
 
 def _thresholds(keep: Tensor, values: int) -> Tensor:
     """q = (keep - 1/values) / (1 - 1/values) in units of 2^-24."""
-    q = (keep.double() - 1 / values) / (1 - 1 / values)
-    return (q * 2**KEEP_BITS).round().long()
+    q: Tensor = (keep.double() - 1 / values) / (1 - 1 / values)
+    threshold: Tensor = (q * 2**KEEP_BITS).round().long()
+    return threshold
 
 
 @lru_cache(maxsize=4096)
-def _regions(threshold: int, values: int, r: int) -> tuple[tuple[Fraction, Fraction], ...]:
-    """Masses under x and under x' of the regions of equal likelihood ratio, largest ratio first.
+def _regions(threshold: int, values: int, r: int) -> tuple[list[tuple[int, int]], int]:
+    """Masses under x and under x' of the regions of equal likelihood ratio, largest ratio first, and what is 1.
 
     Only the r coordinates where x and x' differ matter (the others have the same law under both). There a noisy
     coordinate equals x's with probability a, equals x' with probability b, else neither; the likelihood ratio is
@@ -128,7 +135,7 @@ def _regions(threshold: int, values: int, r: int) -> tuple[tuple[Fraction, Fract
         _differences(threshold, values, shallow)
     weights = _differences(threshold, values, r)  # index s + r
     whole = (values << KEEP_BITS) ** r
-    return tuple((Fraction(weights[r + s], whole), Fraction(weights[r - s], whole)) for s in range(r, -r - 1, -1))
+    return [(weights[r + s], weights[r - s]) for s in range(r, -r - 1, -1)], whole
 
 
 @lru_cache(maxsize=4096)
@@ -140,6 +147,4 @@ def _differences(threshold: int, values: int, r: int) -> tuple[int, ...]:
     kept = threshold * values + changed  # a
     neither = (values - 2) * changed
     before = (0, 0, *_differences(threshold, values, r - 1), 0, 0)
-    return tuple(
-        changed * before[i + 2] + neither * before[i + 1] + kept * before[i] for i in range(2 * r + 1)
-    )
+    return tuple(changed * before[i + 2] + neither * before[i + 1] + kept * before[i] for i in range(2 * r + 1))

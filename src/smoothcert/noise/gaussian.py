@@ -58,9 +58,10 @@ class Gaussian(Noise):
 
         Scores are clamped to [1e-6, 1 - 1e-6], so that no infinity or NaN reaches the gradient.
         """
-        z = [torch.special.ndtri(p.clamp(SOFT_CLAMP, 1 - SOFT_CLAMP)) for p in (top, second)]
+        z_top, z_second = (torch.special.ndtri(p.clamp(SOFT_CLAMP, 1 - SOFT_CLAMP)) for p in (top, second))
         sigma = self.sigma if strength is None else strength.to(top)
-        return sigma / 2 * (z[0] - z[1]) / self._l2_per_unit  # (B,)
+        radius: Tensor = sigma / 2 * (z_top - z_second) / self._l2_per_unit  # (B,)
+        return radius
 
     def for_inputs(self, x: Tensor) -> Self:
         """Fill in the dimension; refuse another one."""

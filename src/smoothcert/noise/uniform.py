@@ -15,7 +15,8 @@ from smoothcert.noise.base import Noise, check_positive, check_radius, per_row, 
 class Uniform(Noise):
     """Uniform on [-half_width, half_width]^d. R = half_width (p_A - p_B), with p_B <= 1 - p_A: half_width (2 p_A - 1).
 
-    A shift by delta moves at most ||delta||_1 / (2 half_width) of the mass. Standard deviation s has half_width sqrt(3) s.
+    A shift by delta moves at most ||delta||_1 / (2 half_width) of the mass. Noise of standard deviation s has
+    half_width sqrt(3) s.
     """
 
     name: ClassVar[str] = "uniform"

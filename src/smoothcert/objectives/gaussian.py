@@ -14,7 +14,7 @@ from smoothcert.objectives.base import Objective
 
 @dataclass(frozen=True)
 class Gaussian(Objective):
-    """-log softmax(f(x + delta))_y, averaged over the batch. Works for every noise; named after the papers' baseline."""
+    """-log softmax(f(x + delta))_y, averaged over the batch. Works for every noise; named as in the papers."""
 
     name: ClassVar[str] = "gaussian"
 

@@ -51,4 +51,9 @@ class Record:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Record:
         """The inverse of `to_json`."""
-        return cls.of(int(data["index"]), int(data["label"]), Certificate.from_json(data["certificate"]), data["seconds"])
+        for name in ("index", "label"):
+            if isinstance(data[name], bool) or not isinstance(data[name], int):
+                raise InputError(f"{name} must be a whole number, got {data[name]!r}")
+        if isinstance(data["seconds"], bool) or not isinstance(data["seconds"], int | float):
+            raise InputError(f"seconds must be a number, got {data['seconds']!r}")
+        return cls.of(data["index"], data["label"], Certificate.from_json(data["certificate"]), data["seconds"])

@@ -17,6 +17,8 @@ from smoothcert.errors import InputError
 from smoothcert.runs.record import Record
 
 FORMAT = 1
+# What reading JSON that was made by somebody else can raise.
+DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 HALF = ".run.json"  # a configuration being written; a kill may leave it behind
 
 
@@ -61,10 +63,13 @@ class Run:
             config = json.loads((path / "run.json").read_text())
         except OSError:
             raise InputError(f"{path} is not a run: it has no readable run.json") from None
-        except ValueError:
+        except (ValueError, RecursionError):
             raise InputError(f"{path / 'run.json'} is not JSON: it was damaged; certify into a new folder") from None
         if not isinstance(config, dict) or config.get("format") != FORMAT:
             raise InputError(f"{path / 'run.json'} is not a run of format {FORMAT}; use the version that wrote it")
+        indices = config.get("indices")
+        if not isinstance(indices, list) or not all(type(index) is int for index in indices):
+            raise InputError(f"{path / 'run.json'} does not say which inputs are planned: it was damaged")
         return cls(path, config)
 
     @property
@@ -79,11 +84,15 @@ class Run:
         for number, line in enumerate(self._lines(), start=1):
             try:
                 record = Record.from_json(json.loads(line))
-            except (ValueError, KeyError, TypeError, AttributeError) as error:
-                raise InputError(f"{self._file}, line {number} is damaged ({error}); delete that line and resume") from None
+            except DAMAGE as error:
+                raise InputError(
+                    f"{self._file}, line {number} is damaged ({error}); delete that line and resume"
+                ) from None
             if record.index in found or record.index not in planned:
                 what = "repeats" if record.index in found else "is not planned:"
-                raise InputError(f"{self._file}, line {number} {what} input {record.index}; delete that line and resume")
+                raise InputError(
+                    f"{self._file}, line {number} {what} input {record.index}; delete that line and resume"
+                )
             found[record.index] = record
         return [found[index] for index in self.planned if index in found]
 

@@ -35,7 +35,7 @@ def lower_bound(successes: int, n: int, alpha: float) -> float:
 
 
 def upper_bound(successes: int, n: int, alpha: float) -> float:
-    """Clopper-Pearson upper confidence bound: the smallest p with P(Binomial(n, p) <= successes) <= alpha, rounded up."""
+    """Clopper-Pearson upper bound: the smallest p with P(Binomial(n, p) <= successes) <= alpha, rounded up."""
     _check(successes, n, alpha)
     if successes == n:
         return 1.0
@@ -62,7 +62,7 @@ def top_two_p_value(top: int, runner_up: int) -> float:
 
 @dataclass(frozen=True)
 class ClopperPearson(Bound):
-    """Exact bound on the probability of a vote: what Cohen et al. 2019 use. Certifies the hard (majority) classifier."""
+    """Exact bound on the probability of a vote (as in Cohen et al. 2019). Certifies the hard, majority classifier."""
 
     name: ClassVar[str] = "clopper-pearson"
 

@@ -73,7 +73,7 @@ class Hoeffding(SoftBound):
 
 @dataclass(frozen=True)
 class EmpiricalBernstein(SoftBound):
-    """mean -+ (sqrt(2 S^2 log(2/alpha)/n) + 7 log(2/alpha)/(3(n-1))), S^2 unbiased (Maurer & Pontil 2009, theorem 4)."""
+    """mean -+ (sqrt(2 S^2 log(2/alpha)/n) + 7 log(2/alpha)/(3(n-1))), S^2 unbiased (Maurer & Pontil 2009, thm 4)."""
 
     name: ClassVar[str] = "bernstein"
 

@@ -11,6 +11,8 @@ from smoothcert.errors import InputError
 SCORE_UNIT = 2.0**-20
 """Soft scores are rounded down to multiples of this, so that their sums are exact integers in any order."""
 
+MOST_CLASSES = 10**6
+
 
 @dataclass(frozen=True)
 class Tally:
@@ -69,7 +71,9 @@ class Tally:
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Tally:
         """The inverse of `to_json`."""
-        classes = int(data["classes"])
+        classes = data["classes"]
+        if type(classes) is not int or not 1 <= classes <= MOST_CLASSES:
+            raise InputError(f"a tally has between 1 and {MOST_CLASSES} classes, got {classes!r}")
         soft = "score_sums" in data
         return cls(
             _dense(data["votes"], classes),
@@ -89,7 +93,7 @@ def _sparse(values: tuple[int, ...]) -> dict[str, int]:
 def _dense(values: Mapping[str, int], classes: int) -> tuple[int, ...]:
     dense = [0] * classes
     for c, v in values.items():
-        if not 0 <= int(c) < classes or not isinstance(v, int) or v < 0:
+        if not 0 <= int(c) < classes or type(v) is not int or v < 0:
             raise InputError(f"a tally of {classes} classes cannot hold {v!r} for class {c!r}")
         dense[int(c)] = v
     return tuple(dense)

@@ -43,10 +43,13 @@ def train(
     """
     x, y = data
     if len(x) != len(y) or not len(x):
-        raise InputError(f"data must be as many labels as inputs, at least one, got {len(x)} inputs and {len(y)} labels")
+        raise InputError(
+            f"data must be as many labels as inputs, at least one, got {len(x)} inputs and {len(y)} labels"
+        )
     if epochs < 1 or batch_size < 1 or not lr > 0:
         raise InputError(f"epochs, batch_size and lr must be positive, got {epochs}, {batch_size} and {lr}")
     device = next(model.parameters()).device
+    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # the same weights, faster convolutions
     optimizer = torch.optim.SGD(
         model.parameters(), lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=momentum > 0
     )
@@ -57,7 +60,7 @@ def train(
         order = torch.randperm(len(x), generator=generator(seed, "train", "order", epoch))
         noise = generator(seed, "train", "noise", epoch, device)
         total = torch.zeros((), device=device)
-        for rows in order.split(batch_size):
+        for rows in torch.split(order, batch_size):
             loss = objective.loss(model, x[rows].to(device), y[rows].to(device), noise)
             optimizer.zero_grad(set_to_none=True)
             loss.backward()  # type: ignore[no-untyped-call]

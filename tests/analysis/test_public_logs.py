@@ -1,0 +1,62 @@
+"""The logs that the authors published, against the numbers that were worked out from them."""
+
+from pathlib import Path
+
+import pytest
+
+from smoothcert.analysis import average_certified_radius, certified_accuracy, read, shared, subset_warnings, summarise
+from smoothcert.analysis.tables import percent
+
+LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
+COHEN = "cohen_cifar10_resnet110_sigma0.25"
+
+pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the public logs are not beside the project")
+
+
+# ACR as in the README of the logs, rounded to nearest there
+@pytest.mark.parametrize(
+    ("name", "rows", "acr"),
+    [
+        (COHEN, 500, 0.4289),
+        ("cohen_cifar10_resnet110_sigma0.50", 500, 0.5375),
+        ("cohen_cifar10_resnet110_sigma1.00", 500, 0.5417),
+        ("cohen_imagenet_resnet50_sigma0.25_truncated", 427, 0.4765),
+        ("gaussian_mnist_lenet_sigma0.25", 10_000, 0.9105),
+        ("gaussian_mnist_lenet_sigma0.50", 10_000, 1.5591),
+        ("gaussian_mnist_lenet_sigma1.00", 10_000, 1.6187),
+        ("smoothmix_mnist_lenet_sigma0.50", 10_000, 1.6927),
+    ],
+)
+def test_average_certified_radius(name: str, rows: int, acr: float) -> None:
+    results = read(LOGS / f"{name}.tsv")
+    assert len(results.records) == rows
+    assert round(average_certified_radius(results.records), 4) == acr
+    assert "rounded radii to 3 digits" in results.settings["note"]
+    assert len(results.warnings) == ("truncated" in name)
+
+
+def test_certified_accuracy_of_cohen() -> None:
+    records = read(LOGS / f"{COHEN}.tsv").records
+    assert [percent(a) for a in certified_accuracy(records, [0, 0.25, 0.5, 0.75])] == ["74.8", "60.0", "42.8", "26.6"]
+
+
+def test_the_truncated_log_is_named() -> None:
+    results = read(LOGS / "cohen_imagenet_resnet50_sigma0.25_truncated.tsv")
+    assert results.warnings == (
+        "427 rows, every 100th input, last index 42600: truncated? every 100th of 50000 (ImageNet) would be 500 rows",
+    )
+
+
+def test_every_20th_of_mnist() -> None:
+    # the README: every 20th image only: .8984 / 1.5424 / 1.6058
+    mnist = [read(LOGS / f"gaussian_mnist_lenet_sigma{sigma}.tsv") for sigma in ("0.25", "0.50", "1.00")]
+    every_20th = [[r for r in results.records if r.index % 20 == 0] for results in mnist]
+    assert [round(average_certified_radius(records), 4) for records in every_20th] == [0.8984, 1.5424, 1.6058]
+
+
+def test_mnist_beside_cifar_is_no_comparison() -> None:
+    both = [read(LOGS / f"{name}.tsv") for name in (COHEN, "gaussian_mnist_lenet_sigma0.25")]
+    first, second = subset_warnings(both)
+    assert "500 are shared by all" in first
+    assert "not of the same data" in second
+    assert {row.inputs for row in summarise(shared(both)).rows} == {500}

@@ -1,0 +1,213 @@
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from torch import Tensor, nn
+
+from smoothcert.certify import Fixed, Predict, Scope
+from smoothcert.engine import SklearnClassifier, Smoothed
+from smoothcert.errors import InputError
+from smoothcert.noise import Ablation, Gaussian
+from smoothcert.stats import Hoeffding
+
+QUICK = Fixed(n0=20, n=200)
+
+
+def linear(x: Tensor) -> Tensor:
+    return torch.stack([x.flatten(1).sum(1), -x.flatten(1).sum(1)], dim=1)
+
+
+def test_shapes_of_inputs() -> None:
+    g = Smoothed(linear, 2, Gaussian(0.5))
+    assert len(g.certify(torch.rand(4), QUICK)) == 1
+    assert len(g.certify(torch.rand(3, 4), QUICK)) == 3
+    assert len(g.certify(torch.rand(1, 4, 4), QUICK)) == 1
+    assert len(g.certify(torch.rand(2, 1, 4, 4), QUICK)) == 2
+    assert len(g.certify(np.random.default_rng(0).random((2, 4)), QUICK)) == 2
+    assert len(Smoothed(linear, 2, Gaussian(0.5), input_shape=(4, 4)).certify(torch.rand(4, 4), QUICK)) == 1
+
+
+def test_certificate_says_what_it_is_about() -> None:
+    model = nn.Linear(4, 3)
+    certificate = Smoothed(model, 3, Gaussian(0.5), seed=7).certify(torch.rand(4), QUICK)[0]
+    assert certificate.noise == {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 4}
+    assert certificate.classifier["kind"] == "Linear"
+    assert len(certificate.classifier["fingerprint"]) == 64
+    assert (certificate.seed, certificate.scope, certificate.norm) == (7, Scope.FIXED, "l2")
+    assert certificate.procedure["n"] == 200
+    assert len(certificate.input_id) == 32
+
+
+def test_other_weights_have_another_fingerprint() -> None:
+    model = nn.Linear(4, 3)
+    g = Smoothed(model, 3, Gaussian(0.5))
+    before = g.certify(torch.rand(4), QUICK)[0].classifier["fingerprint"]
+    with torch.no_grad():
+        model.weight[0, 0] += 1
+    assert g.certify(torch.rand(4), QUICK)[0].classifier["fingerprint"] != before
+
+
+def test_noises_of_their_own_change_the_scope() -> None:
+    """Trap 4: a sigma per input is another classifier at every input, and the certificate says so."""
+    g = Smoothed(linear, 2, Gaussian(0.5))
+    x = torch.full((2, 4), 0.3)
+    noises = [Gaussian(0.5).with_strength(s) for s in (0.25, 0.5)]
+    certificates = [c for _, c in sorted(g.certifying(x, QUICK, noises=noises), key=lambda pair: pair[0])]
+    assert [c.noise["sigma"] for c in certificates] == [0.25, 0.5]
+    assert {c.scope for c in certificates} == {Scope.OWN}
+    with pytest.raises(InputError, match="one per input, got 1 for 2"):
+        list(g.certifying(x, QUICK, noises=noises[:1]))
+
+
+class Modes(nn.Module):
+    """Remembers in which mode it was called; has a frozen batch-norm that must stay frozen."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = nn.BatchNorm1d(4)
+        self.drop = nn.Dropout(0.5)
+        self.out = nn.Linear(4, 2)
+        self.modes: set[bool] = set()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.modes |= {self.training, self.norm.training, self.drop.training}
+        result: Tensor = self.out(self.drop(self.norm(x)))
+        return result
+
+
+def test_evaluation_mode_inside_and_every_mode_restored() -> None:
+    """Trap 2, also after an exception."""
+    model = Modes().train()
+    model.norm.eval()
+    running = model.norm.running_mean.clone()  # type: ignore[operator]
+    Smoothed(model, 2, Gaussian(0.5)).certify(torch.rand(3, 4), QUICK)
+    assert model.modes == {False}
+    assert (model.training, model.norm.training, model.drop.training) == (True, False, True)
+    assert torch.equal(running, model.norm.running_mean)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="scores of shape"):
+        Smoothed(model, 3, Gaussian(0.5)).certify(torch.rand(3, 4), QUICK)
+    assert (model.training, model.norm.training, model.drop.training) == (True, False, True)
+    assert all(p.grad is None for p in model.parameters())
+
+
+def test_a_function_that_hides_dropout_or_batch_statistics_is_refused() -> None:
+    dropout, norm = nn.Dropout(0.5).train(), nn.BatchNorm1d(4).train()
+    for hidden in (dropout, norm):
+        with pytest.raises(InputError, match="not a fixed function"):
+            Smoothed(lambda x, hidden=hidden: linear(hidden(x)[:, :2]) * 3, 2, Gaussian(0.5)).certify(  # type: ignore[misc]
+                torch.rand(4), QUICK
+            )
+
+
+@pytest.mark.parametrize(
+    ("model", "words"),
+    [
+        (lambda x: linear(x)[:, :1], r"\(batch, num_classes\) = \(128, 2\), got \(128, 1\)"),
+        (lambda x: linear(x).tolist(), "got list"),
+        (lambda x: linear(x) / 0, "not finite"),
+        (lambda x: linear(x) * torch.tensor([1.0, float("nan")]), "not finite"),
+    ],
+)
+def test_bad_models_are_refused(model: object, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Smoothed(model, 2, Gaussian(0.5)).certify(torch.rand(4), QUICK)  # type: ignore[arg-type]
+
+
+def test_a_model_that_breaks_later_is_refused_too() -> None:
+    calls = [0]
+
+    def breaks(x: Tensor) -> Tensor:
+        calls[0] += 1
+        return linear(x) * (float("inf") if calls[0] == 5 else 1.0)
+
+    with pytest.raises(InputError, match="not finite"):
+        Smoothed(breaks, 2, Gaussian(0.5)).certify(torch.rand(4), Fixed(n0=20, n=1000))
+
+
+@pytest.mark.parametrize(
+    ("x", "words"),
+    [
+        (torch.tensor([0.1, float("nan")]), "finite"),
+        (torch.tensor([0.1, float("inf")]), "finite"),
+        (torch.tensor([0.1, 1.5]), r"must lie in \[0, 1\], got values from 0.1 to 1.5"),
+        (torch.tensor([[0, 255]], dtype=torch.uint8), "divide 8-bit images by 255"),
+        (torch.empty(0, 3), "at least one number"),
+        (torch.tensor(0.3), "at least one number"),
+    ],
+)
+def test_bad_inputs_are_refused(x: Tensor, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        Smoothed(linear, 2, Gaussian(0.5), input_range=(0, 1)).certify(x, QUICK)
+
+
+def test_bad_arguments_are_refused() -> None:
+    for arguments, words in [
+        ({"model": 3}, "model must be callable"),
+        ({"num_classes": 1}, "num_classes must be at least 2"),
+        ({"noise": 0.25}, "noise must be a noise"),
+        ({"batch_size": 0}, "batch_size must be at least 1"),
+        ({"workers": 0}, "workers must be at least 1"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            Smoothed(**{"model": linear, "num_classes": 2, "noise": Gaussian(0.5), **arguments})  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="multiples of 1/255"):
+        Smoothed(linear, 2, Ablation(keep=0.8)).certify(torch.tensor([0.1234, 0.5]), QUICK)
+
+
+def test_soft_and_hard_are_different_classifiers_and_say_so() -> None:
+    """A class that barely wins every draw: unanimous for the hard vote, undecided for the soft score."""
+    g = Smoothed(lambda x: torch.tensor([[0.1, 0.0]]).expand(len(x), 2), 2, Gaussian(0.5))
+    (hard,) = g.certify(torch.rand(4), Fixed(n=1000))
+    (soft,) = g.certify(torch.rand(4), Fixed(n=1000, bound=Hoeffding()))
+    (sharp,) = g.certify(torch.rand(4), Fixed(n=1000, bound=Hoeffding(inverse_temperature=100.0)))
+    assert (hard.label, soft.abstained, sharp.label) == (0, True, 0)
+    assert soft.procedure["bound"] == {"name": "hoeffding", "inverse_temperature": 1.0}
+
+
+def test_prediction_and_certificate_agree() -> None:
+    g = Smoothed(linear, 2, Gaussian(0.5))
+    (prediction,) = g.predict(torch.full((4,), 0.5), Predict(n=1000))
+    (certificate,) = g.certify(torch.full((4,), 0.5), QUICK)
+    assert prediction.label == certificate.label == 0
+    assert g.predict(torch.zeros(4), Predict(n=1000))[0].abstained
+
+
+class Threshold:
+    """A scikit-learn-like classifier with class names and `predict` only."""
+
+    classes_ = np.array(["high", "low"])
+
+    def predict(self, rows: np.ndarray) -> np.ndarray:  # type: ignore[type-arg]
+        return np.where(rows[:, 0] > 0.5, "high", "low")
+
+
+def test_sklearn_adapter_without_probabilities() -> None:
+    model = SklearnClassifier(Threshold())
+    certificates = Smoothed(model, model.num_classes, Gaussian(0.1)).certify(torch.tensor([[0.9, 0], [0.1, 0]]), QUICK)
+    assert [c.label for c in certificates] == [0, 1]
+    assert certificates[0].classifier["fingerprint"] == model.fingerprint
+    with pytest.raises(InputError, match="fit it first"):
+        SklearnClassifier(object())
+
+
+MEMORY = """
+import resource, sys, torch
+from smoothcert.certify import Fixed
+from smoothcert.engine import Smoothed
+from smoothcert.noise import Gaussian
+g = Smoothed(lambda x: x[:, 0, :1, :2].flatten(1), 2, Gaussian(0.5), workers=2)
+g.certify(torch.rand(3, 224, 224), Fixed(n0=10, n=int(sys.argv[1])))
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_with_the_number_of_draws() -> None:
+    """One 3x224x224 input: a batch is 77 MB, 10_000 copies would be 6 GB."""
+    peak = {
+        n: int(subprocess.run([sys.executable, "-c", MEMORY, str(n)], capture_output=True, check=True).stdout) / 1024
+        for n in (1_000, 10_000)
+    }
+    assert peak[10_000] - peak[1_000] < 160
