@@ -9,5 +9,5 @@ spec = sc.architectures.Architecture("cifar-resnet20", 10, (3, 32, 32), mean=(0.
 model = sc.architectures.build(spec, seed=0)  # untrained here: load yours
 g = sc.Smoothed(model, num_classes=10, noise=sc.Gaussian(sigma=0.25), input_range=(0, 1))
 x = torch.rand(2, 3, 32, 32, generator=torch.Generator().manual_seed(0))
-for c in g.certify(x, sc.Fixed(n0=100, n=1_000, alpha=0.001)):
-    print("abstains" if c.abstained else f"class {c.label}, l2 radius {c.radius:.4f}", "|", c.reason)
+for certificate in g.certify(x, sc.Fixed(n0=100, n=1_000, alpha=0.001)):
+    print(certificate)

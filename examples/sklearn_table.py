@@ -12,5 +12,5 @@ x = StandardScaler().fit_transform(x).astype("float32")
 forest = sc.SklearnClassifier(RandomForestClassifier(50, random_state=0).fit(x[:469], y[:469]))
 g = sc.Smoothed(forest, num_classes=2, noise=sc.Gaussian(sigma=0.5))
 certificates = g.certify(torch.from_numpy(x[469:479]), sc.Fixed(n=1_000, alpha=0.001))
-for truth, c in zip(y[469:479], certificates, strict=True):
-    print(f"truth {truth}  answer {c.label:2d}  no change below l2 radius {c.radius:.3f}  ({c.reason})")
+for truth, certificate in zip(y[469:479], certificates, strict=True):
+    print(f"truth {truth} | {certificate}")

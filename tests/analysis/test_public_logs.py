@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from smoothcert.analysis import average_certified_radius, certified_accuracy, read, shared, subset_warnings, summarise
-from smoothcert.analysis.tables import percent
+from smoothcert.stats.rounding import percent
 
 LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
 COHEN = "cohen_cifar10_resnet110_sigma0.25"

@@ -8,9 +8,9 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from smoothcert.analysis import Results, markdown, read, rich_table, summarise, usual_radii
-from smoothcert.analysis.tables import down, percent, up
 from smoothcert.errors import InputError
 from smoothcert.runs import Record
+from smoothcert.stats.rounding import down, percent, up
 
 
 def of_radii(*radii: float, name: str = "a", **settings) -> Results:

@@ -1,5 +1,7 @@
 """CERTIFY as a conversation, with simulated votes: no model needed."""
 
+import dataclasses
+
 import pytest
 from scipy import stats
 
@@ -86,3 +88,22 @@ def test_draws_must_be_whole_numbers() -> None:
         Fixed(n0=0)
     with pytest.raises(InputError, match="whole number"):
         Fixed(n=1e5)  # type: ignore[arg-type]
+
+
+def test_printed_radii_are_rounded_down() -> None:
+    """Trap 6."""
+    certificate = dataclasses.replace(answer(Fixed(n0=10, n=1000), (10, 0), (985, 15)), radius=0.49999)
+    assert "class 0 below l2 radius 0.4999:" in str(certificate)
+    assert "fixed classifier, wrong with probability at most 0.001" in str(certificate)
+    assert str(answer(Fixed(n0=10, n=100), (5, 5), (52, 48))).startswith("abstains: no class is clearly ahead")
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"label": 1.5}, {"label": True}, {"label": -2}, {"radius": -0.1}, {"radius": float("nan")}, {"radius": "0.5"},
+     {"label": -1}, {"p_lower": 1.5}, {"alpha": None}, {"p_upper": "x"}, {"scope": "everything"}, {"seed": "0"}],
+)  # fmt: skip
+def test_what_no_certificate_can_say_is_refused(change: dict[str, object]) -> None:
+    data = answer(Fixed(n0=10, n=1000), (10, 0), (985, 15)).to_json() | change
+    with pytest.raises(ValueError, match=r"must|not a valid"):
+        Certificate.from_json(data)

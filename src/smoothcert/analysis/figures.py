@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from smoothcert.analysis.measures import average_certified_radius, certified_shares
 from smoothcert.analysis.results import Results
-from smoothcert.analysis.tables import RADIUS_DIGITS, down
+from smoothcert.analysis.tables import RADIUS_DIGITS
 from smoothcert.errors import InputError
+from smoothcert.stats.rounding import down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -6,7 +6,6 @@ Nothing printed flatters: claims are rounded down, abstentions up, intervals out
 from __future__ import annotations
 
 from collections.abc import Sequence
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 from rich import box
 from rich.table import Table
@@ -14,25 +13,9 @@ from rich.text import Text
 
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.summary import MOST_RADII, Row, Summary
+from smoothcert.stats.rounding import down, percent, up
 
 RADIUS_DIGITS = 4
-PERCENT_DIGITS = 1
-
-
-def down(value: float, digits: int) -> str:
-    """A claim with this many decimals, never above the number that Python prints for it: 0.29 stays 0.29."""
-    return _decimal(value, digits, ROUND_FLOOR)
-
-
-def up(value: float, digits: int) -> str:
-    """The upper end of an interval, never below the value."""
-    return _decimal(value, digits, ROUND_CEILING)
-
-
-def percent(share: float, *, ceiling: bool = False) -> str:
-    """A share in percent with one decimal, rounded down (or up): 0.7499999 is 74.9, 0.75 is 75.0."""
-    hundredfold = Decimal(repr(float(share))).scaleb(2)
-    return _quantized(hundredfold, PERCENT_DIGITS, ROUND_CEILING if ceiling else ROUND_FLOOR)
 
 
 def rich_table(summary: Summary) -> Table:
@@ -139,11 +122,3 @@ def _seconds(row: Row) -> str:
 
 def _line(cells: Sequence[str]) -> str:
     return "| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |"
-
-
-def _decimal(value: float, digits: int, rounding: str) -> str:
-    return _quantized(Decimal(repr(float(value))), digits, rounding)
-
-
-def _quantized(value: Decimal, digits: int, rounding: str) -> str:
-    return f"{value.quantize(Decimal(1).scaleb(-digits), rounding):f}"

@@ -10,6 +10,7 @@ from typing import Any
 
 from smoothcert.errors import InputError
 from smoothcert.stats import Tally
+from smoothcert.stats.rounding import down
 
 ABSTAIN = -1
 
@@ -67,6 +68,13 @@ class Certificate(Answered):
     p_lower: float  # \underline{p_A}
     p_upper: float | None = None  # \overline{p_B}; None: bounded by 1 - p_lower
     scope: Scope = Scope.FIXED
+
+    def __str__(self) -> str:
+        sure = f"{self.scope}, wrong with probability at most {self.alpha:g}"
+        if self.abstained:
+            return f"abstains: {self.reason} ({sure})"
+        # Rounded down: a printed claim must not exceed the proved one.
+        return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure})"
 
     @property
     def votes(self) -> tuple[int, ...]:

@@ -1,0 +1,198 @@
+"""The command line as a newcomer meets it: what works, and one sentence with status 2 for what cannot."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+from smoothcert.architectures import Architecture, build, save
+from smoothcert.cli import app
+from smoothcert.noise import Gaussian
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("model") / "net.safetensors"
+    spec = Architecture("lenet", 10, (1, 8, 8))
+    save(path, build(spec, seed=0), spec, {"noise": Gaussian(0.5).describe()})
+    return path
+
+
+def certify(model: Path, out: Path, *more: object) -> Result:
+    base = ["certify", "--model", model, "--data", "digits", "--out", out, "--n", 200, "--limit", 4, "--workers", 1]
+    return call(*base, *more)
+
+
+def test_certify_then_analyze(model: Path, tmp_path: Path) -> None:
+    done = certify(model, tmp_path / "run", "--every", 10)
+    assert done.exit_code == 0, done.output
+    assert "4 inputs are certified" in done.stdout
+    config = json.loads((tmp_path / "run" / "run.json").read_text())
+    assert config["indices"] == [0, 10, 20, 30]
+    assert config["noise"] == {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64}, "sigma of training"
+    assert config["data"]["subset"] == {"start": 0, "every": 10, "limit": 4}
+    assert str(tmp_path) not in json.dumps(config), "a run can be moved: it names no folder"
+    table = call("analyze", tmp_path / "run", "--figure", tmp_path / "curve.png")
+    assert table.exit_code == 0, table.output
+    assert "4 inputs: 0-30, every 10th" in table.stdout
+    with Image.open(tmp_path / "curve.png") as image:
+        assert image.size[0] > 500
+    numbers = json.loads(call("analyze", tmp_path / "run", "--json", "--radii", "0,0.1").stdout)
+    assert numbers["radii"] == [0, 0.1]
+    assert numbers["rows"][0]["inputs"] == 4
+    assert "| name |" in call("analyze", tmp_path / "run", "--markdown").stdout
+
+
+def test_certify_again_resumes_and_another_setting_is_refused(model: Path, tmp_path: Path) -> None:
+    assert certify(model, tmp_path / "run").exit_code == 0
+    before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
+    assert certify(model, tmp_path / "run").exit_code == 0
+    other = certify(model, tmp_path / "run", "--sigma", 0.25)
+    assert (other.exit_code, "noise.sigma is 0.5, now 0.25" in other.stderr) == (2, True)
+    assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("options", "norm"),
+    [
+        (["--noise", "uniform", "--sigma", 0.5], "l1"),
+        (["--noise", "laplace", "--strength", 0.5], "l1"),
+        (["--noise", "gaussian", "--norm", "linf"], "linf"),
+        (["--bound", "bernstein", "--inverse-temperature", 4], "l2"),
+        (["--runner-up"], "l2"),
+        (["--batch-size", 50], "l2"),
+    ],
+)
+def test_every_noise_and_bound_has_its_option(model: Path, tmp_path: Path, options: list[object], norm: str) -> None:
+    done = certify(model, tmp_path / "run", *options)
+    assert done.exit_code == 0, done.output
+    records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
+    assert [record["certificate"]["norm"] for record in records] == [norm] * 4
+
+
+def test_ablation_of_binary_images(tmp_path: Path) -> None:
+    images = (np.random.default_rng(0).random((6, 8, 8)) > 0.5).astype(np.uint8) * 255
+    np.savez(tmp_path / "binary.npz", x=images, y=np.arange(6) % 2)
+    spec = Architecture("lenet", 2, (1, 8, 8))
+    save(tmp_path / "net.safetensors", build(spec, seed=0), spec, {})
+    done = call(
+        "certify", "--model", tmp_path / "net.safetensors", "--out", tmp_path / "run",
+        "--data", tmp_path / "binary.npz",
+        "--noise", "ablation", "--strength", 0.8, "--values", 2, "--n", 100,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    assert "6 inputs" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--sigma", 0], "sigma must be a positive finite number, got 0.0"),
+        (["--sigma", "nan"], "sigma must be a positive finite number, got nan"),
+        (["--alpha", 1.5], "alpha must lie strictly between 0 and 1, got 1.5"),
+        (["--n", 9], "n must be at least 10, got 9"),
+        (["--n0", 0], "n0 must be at least 1"),
+        (["--noise", "pink"], "--noise must be one of gaussian, uniform, laplace, ablation, got 'pink'"),
+        (["--noise", "uniform"], "give --sigma, the half_width"),
+        (["--noise", "uniform", "--sigma", 1, "--norm", "linf"], "--norm does not go with --noise uniform"),
+        (["--norm", "l7"], "must be 'l2' or 'linf'"),
+        (["--bound", "guess"], "--bound must be one of clopper-pearson, hoeffding, bernstein"),
+        (["--data", "mnist5k"], "has inputs of shape (1, 28, 28) but the model lenet takes (1, 8, 8)"),
+        (["--data", "minst"], "did you mean"),
+        (["--data", "nowhere.npz"], "nowhere.npz"),
+        (["--split", "both"], "split must be"),
+        (["--every", 0], "every must be"),
+        (["--start", 10_000], "10000"),
+        (["--device", "abacus"], "--device 'abacus' cannot be used here"),
+        (["--batch-size", 0], "batch_size must be at least 1"),
+        (["--model", "missing.safetensors"], "missing.safetensors"),
+        (["--model", __file__], "test_cli.py"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
+    model: Path, tmp_path: Path, options: list[object], words: str
+) -> None:
+    done = certify(model, tmp_path / "run", *options)
+    assert done.exit_code == 2, done.output
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1, "one sentence"
+    assert done.stdout == ""
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_analyze_refuses_in_one_sentence(tmp_path: Path) -> None:
+    (tmp_path / "bad.tsv").write_text("what is this")
+    for arguments, words in [
+        ([tmp_path / "none"], "does not exist"),
+        ([tmp_path], "not a run"),
+        ([tmp_path / "bad.tsv"], "bad.tsv"),
+        ([tmp_path / "bad.tsv", "--radii", "a,b"], "bad.tsv"),
+    ]:
+        done = call("analyze", *arguments)
+        assert (done.exit_code, words in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.output
+
+
+def test_analyze_reads_logs_and_warns(tmp_path: Path) -> None:
+    header = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n"
+    rows = [f"{20 * i}\t{i % 10}\t{i % 10 if i % 3 else -1}\t{0.25 * (i % 4)}\t0\t0:00:13.7\n" for i in range(500)]
+    (tmp_path / "whole.tsv").write_text(header + "".join(rows))
+    (tmp_path / "cut.tsv").write_text(header + "".join(rows[:427]))
+    done = call("analyze", tmp_path / "whole.tsv", tmp_path / "cut.tsv")
+    assert done.exit_code == 0, done.output
+    assert "truncated" in done.stderr
+    assert "cover different inputs" in done.stderr
+    assert "correct" in done.stderr, "the column is recomputed, and it says that it was wrong"
+    assert (
+        "cover different inputs" not in call("analyze", "--shared", tmp_path / "whole.tsv", tmp_path / "cut.tsv").stderr
+    )
+
+
+def test_predict_images_and_arrays(model: Path, tmp_path: Path) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (3, 1, 8, 8), dtype=np.uint8)
+    Image.fromarray(pixels[0, 0]).save(tmp_path / "one.png")
+    np.save(tmp_path / "three.npy", pixels)
+    text = call("predict", "--model", model, "--input", tmp_path / "one.png", "--n", 200)
+    assert text.exit_code == 0, text.output
+    assert "votes" in text.stdout
+    done = call("predict", "--model", model, "--input", tmp_path / "three.npy", "--n", 200, "--json")
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    assert len(answers) == 3
+    assert sum(answers[0]["tallies"]["predict"]["votes"].values()) == 200
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"not an image", "cannot be read"),
+        (None, "cannot be read"),
+        (np.zeros((5, 5), np.uint8), "must hold inputs of shape"),
+    ],
+    ids=["garbage", "missing", "shape"],
+)
+def test_predict_refuses(model: Path, tmp_path: Path, content: object, words: str) -> None:
+    path = tmp_path / "x.png"
+    if isinstance(content, bytes):
+        path.write_bytes(content)
+    elif content is not None:
+        Image.fromarray(content).save(path)  # type: ignore[arg-type]
+    done = call("predict", "--model", model, "--input", path)
+    assert (done.exit_code, words in done.stderr) == (2, True), done.output
+
+
+@pytest.mark.slow
+def test_the_demo_in_small(tmp_path: Path) -> None:
+    small = ["demo", "--out", tmp_path / "demo", "--epochs", 1, "--limit", 5, "--n", 100]
+    done = call(*small)
+    assert done.exit_code == 0, done.output
+    assert "Next:" in done.stdout
+    names = {path.name for path in (tmp_path / "demo").iterdir()}
+    assert {"radius-accuracy.png", "digit.png", "lenet-sigma0.5-1epochs-seed0.safetensors"} <= names
+    again = call(*small)
+    assert "The model is there" in again.stdout

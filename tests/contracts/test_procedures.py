@@ -1,0 +1,65 @@
+"""What every registered procedure must keep, with simulated votes at a known p_A and every noise.
+
+A certificate is false when its radius exceeds the one that the true p_A buys. Over many conversations that happens no
+more often than alpha; the test fails only on an event of probability below 1e-6 under the claim.
+"""
+
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from smoothcert.certify import PROCEDURES, Ask, Certificate, Fixed, Procedure, converse
+from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
+from smoothcert.stats import Tally
+
+ALPHA = 0.05
+CASES: list[Procedure] = [
+    Fixed(n0=20, n=200, alpha=ALPHA),
+    Fixed(n0=20, n=200, alpha=ALPHA, runner_up=True),
+]
+NOISES: list[Noise] = [Gaussian(0.5), Uniform(0.5), Laplace(0.5), Ablation(keep=0.6, values=2)]
+procedures = pytest.mark.parametrize("procedure", CASES, ids=str)
+
+
+def voter(p: tuple[float, ...], seed: int) -> Callable[[Ask], Tally]:
+    rng = np.random.default_rng(seed)
+    return lambda ask: Tally(tuple(int(v) for v in rng.multinomial(ask.n, p)))
+
+
+def test_every_procedure_is_here() -> None:
+    assert {type(procedure) for procedure in CASES} == set(PROCEDURES.values())
+
+
+@procedures
+@pytest.mark.parametrize("noise", NOISES, ids=lambda n: n.name)
+@pytest.mark.parametrize("p", [(0.5, 0.5), (0.6, 0.4), (0.85, 0.1, 0.05), (0.45, 0.3, 0.25), (0.98, 0.02)])
+def test_false_certificates_are_rare(procedure: Procedure, noise: Noise, p: tuple[float, ...]) -> None:
+    count, wrong = 400, 0
+    two_sided = [noise.radius(p[0], max(p[1:])), noise.radius(p[0])]
+    for seed in range(count):
+        certificate = converse(procedure.certify(noise), voter(p, seed))
+        true_radius = max(two_sided) if certificate.label == 0 else 0.0
+        wrong += certificate.radius > true_radius + 1e-12
+    assert stats.binom.sf(wrong - 1, count, ALPHA) > 1e-6
+
+
+@procedures
+def test_certificates_are_complete_and_repeatable(procedure: Procedure) -> None:
+    noise = Gaussian(0.5)
+    one, two = (converse(procedure.certify(noise), voter((0.9, 0.1), 7)) for _ in range(2))
+    assert one == two
+    assert 0 < one.draws <= procedure.most_draws()
+    assert one.procedure["name"] == procedure.name
+    assert (one.alpha, one.norm) == (ALPHA, "l2")
+    assert one.reason
+    assert Certificate.from_json(one.to_json()) == one
+
+
+@procedures
+def test_choosing_and_bounding_draws_are_apart(procedure: Procedure) -> None:
+    asked: list[Ask] = []
+    converse(procedure.certify(Gaussian(0.5)), lambda ask: (asked.append(ask), voter((0.7, 0.3), 1)(ask))[1])
+    assert asked[0].purpose == "choose"
+    assert all(ask.purpose != "choose" for ask in asked[1:])
