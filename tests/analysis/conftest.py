@@ -31,7 +31,8 @@ def certificate(votes: int, *, scope: Scope = Scope.FIXED, norm: str = "l2") -> 
     def draw(ask: Ask) -> Tally:
         return Tally((0, ask.n) if ask.purpose == "choose" else (100 - votes, votes))
 
-    return replace(converse(procedure.certify(NormalGeometry(norm=norm)), draw), scope=scope)
+    made = converse(procedure.certify(NormalGeometry(norm=norm)), draw)
+    return replace(made, scope=scope, noise={"name": "gaussian", "sigma": 0.25, "norm": norm})
 
 
 @pytest.fixture

@@ -104,7 +104,7 @@ def _run(factory, made: list[Path] = []) -> Path:  # noqa: B006  (made once)
             return radius + 0.5
 
     if not made:
-        run = Run.start(factory.mktemp("fuzz") / "run", {"indices": [0, 1, 2], "noise": {"name": "flat", "sigma": 1}})
+        run = Run.start(factory.mktemp("fuzz") / "run", {"indices": [0, 1, 2], "noise": {}})
         with run.writing() as writer:
             for i in range(3):
 

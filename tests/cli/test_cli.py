@@ -36,7 +36,9 @@ def test_certify_then_analyze(model: Path, tmp_path: Path) -> None:
     assert "4 inputs are certified" in done.stdout
     config = json.loads((tmp_path / "run" / "run.json").read_text())
     assert config["indices"] == [0, 10, 20, 30]
-    assert config["noise"] == {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64}, "sigma of training"
+    assert config["noise"] == {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64, "arithmetic": "float32"}, (
+        "sigma of training"
+    )
     assert config["data"]["subset"] == {"start": 0, "every": 10, "limit": 4}
     assert str(tmp_path) not in json.dumps(config), "a run can be moved: it names no folder"
     table = call("analyze", tmp_path / "run", "--figure", tmp_path / "curve.png")

@@ -97,7 +97,7 @@ def test_strength_per_row(noise: Noise) -> None:
     x = torch.zeros(8, 50)
     same = noise.draw(x, generator(0, "x", "test", 0), torch.full((8,), noise.strength))
     assert torch.allclose(same, noise.draw(x, generator(0, "x", "test", 0)), atol=1e-7)
-    assert noise.with_strength(noise.strength) == noise
+    assert noise.with_strength(getattr(noise, noise.strength_name)) == noise
     mixed = torch.full((8,), noise.strength)
     mixed[3] = 0.95 if isinstance(noise, Ablation) else 3 * noise.strength
     changed = (noise.draw(x, generator(0, "x", "test", 0), mixed) != same).flatten(1).any(dim=1)

@@ -32,7 +32,7 @@ def test_shapes_of_inputs() -> None:
 def test_certificate_says_what_it_is_about() -> None:
     model = nn.Linear(4, 3)
     certificate = Smoothed(model, 3, Gaussian(0.5), seed=7).certify(torch.rand(4), QUICK)[0]
-    assert certificate.noise == {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 4}
+    assert certificate.noise == {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 4, "arithmetic": "float32"}
     assert certificate.classifier["kind"] == "Linear"
     assert len(certificate.classifier["fingerprint"]) == 64
     assert (certificate.seed, certificate.scope, certificate.norm) == (7, Scope.FIXED, "l2")
@@ -61,35 +61,79 @@ def test_noises_of_their_own_change_the_scope() -> None:
         list(g.certifying(x, QUICK, noises=noises[:1]))
 
 
+MODES: set[bool] = set()
+
+
 class Modes(nn.Module):
-    """Remembers in which mode it was called; has a frozen batch-norm that must stay frozen."""
+    """Notes in which mode it was called; has a frozen batch-norm that must stay frozen."""
 
     def __init__(self) -> None:
         super().__init__()
         self.norm = nn.BatchNorm1d(4)
         self.drop = nn.Dropout(0.5)
         self.out = nn.Linear(4, 2)
-        self.modes: set[bool] = set()
 
     def forward(self, x: Tensor) -> Tensor:
-        self.modes |= {self.training, self.norm.training, self.drop.training}
+        MODES.update({self.training, self.norm.training, self.drop.training})
         result: Tensor = self.out(self.drop(self.norm(x)))
         return result
 
 
-def test_evaluation_mode_inside_and_every_mode_restored() -> None:
+def test_evaluation_mode_inside_and_the_model_is_untouched() -> None:
     """Trap 2, also after an exception."""
     model = Modes().train()
     model.norm.eval()
-    running = model.norm.running_mean.clone()  # type: ignore[operator]
+    before = {name: value.clone() for name, value in model.state_dict().items()}
     Smoothed(model, 2, Gaussian(0.5)).certify(torch.rand(3, 4), QUICK)
-    assert model.modes == {False}
-    assert (model.training, model.norm.training, model.drop.training) == (True, False, True)
-    assert torch.equal(running, model.norm.running_mean)  # type: ignore[arg-type]
+    assert True not in MODES
     with pytest.raises(InputError, match="scores of shape"):
         Smoothed(model, 3, Gaussian(0.5)).certify(torch.rand(3, 4), QUICK)
     assert (model.training, model.norm.training, model.drop.training) == (True, False, True)
-    assert all(p.grad is None for p in model.parameters())
+    assert all(torch.equal(before[name], value) for name, value in model.state_dict().items())
+    assert all(p.requires_grad and p.grad is None for p in model.parameters())
+
+
+def test_what_is_sampled_cannot_change_on_the_way() -> None:
+    """The caller changes modes, weights and inputs between two answers: the certificates do not care."""
+    model = nn.Linear(4, 2)
+    x = torch.rand(6, 4, generator=torch.Generator().manual_seed(0))
+    once = Smoothed(model, 2, Gaussian(0.5)).certify(x, QUICK)
+    mine, answers = x.clone(), []
+    for row, certificate in Smoothed(model, 2, Gaussian(0.5)).certifying(mine, QUICK):
+        answers.append((row, certificate))
+        model.train()
+        with torch.no_grad():
+            model.weight.add_(1.0)
+            mine.fill_(-3.0)
+    assert [certificate for _, certificate in sorted(answers, key=lambda pair: pair[0])] == once
+    g = Smoothed(model, 2, Gaussian(0.5))
+    with pytest.raises(AttributeError):
+        g.model = nn.Linear(4, 2)  # type: ignore[misc]
+
+
+class Stateful(nn.Module):
+    """Keeps a feature on itself in the middle of forward, as hooks and skip connections do."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Linear(64, 64)
+        self.first = torch.zeros(1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.first = x[:, :1]
+        later = self.wide(self.wide(x))
+        return torch.cat([self.first, -self.first], dim=1) + 0 * later[:, :2]
+
+
+def test_workers_do_not_mix_inputs_through_a_stateful_module() -> None:
+    """With one module shared by threads, an input near the boundary got the votes of a safe one."""
+    x = torch.zeros(12, 64)
+    x[:, 0] = torch.tensor([0.05, 3.0]).repeat(6)
+    g = Smoothed(Stateful(), 2, Gaussian(0.25), workers=4)
+    for margin, certificate in zip(x[:, 0].tolist(), g.certify(x, Fixed(n0=100, n=1000)), strict=True):
+        assert certificate.radius <= margin
+    one = Smoothed(Stateful(), 2, Gaussian(0.25), workers=1).certify(x, Fixed(n0=100, n=1000))
+    assert [c.votes for c in one] == [c.votes for c in g.certify(x, Fixed(n0=100, n=1000))]
 
 
 def test_a_function_that_hides_dropout_or_batch_statistics_is_refused() -> None:
@@ -156,6 +200,47 @@ def test_bad_arguments_are_refused() -> None:
         Smoothed(linear, 2, Ablation(keep=0.8)).certify(torch.tensor([0.1234, 0.5]), QUICK)
 
 
+def test_extreme_scores_do_not_overflow_the_soft_sums() -> None:
+    """beta times a score beyond float64: each row must count as it is, or be refused, never as nothing."""
+
+    def extreme(x: Tensor) -> Tensor:
+        side = x[:, 0].double() > 0
+        return torch.stack([(~side).double() * 0.5, side.double() * 1e300], dim=1)
+
+    procedure = Fixed(n0=20, n=1280, bound=Hoeffding(inverse_temperature=1e10), runner_up=True)
+    certificate = Smoothed(extreme, 2, Gaussian(0.5)).certify(torch.zeros(4), procedure)[0]
+    assert certificate.abstained
+    tally = certificate.tallies["bound"]
+    assert tally.score_sums == tuple(votes * 2**20 for votes in tally.votes)
+
+
+def test_counts_beyond_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sums are fetched before they can overflow: the same tally whatever the number of blocks between two fetches."""
+    from smoothcert.engine import sampler
+
+    g = Smoothed(linear, 2, Gaussian(0.5))
+    procedure = Fixed(n0=20, n=2000, bound=Hoeffding())
+    once = g.certify(torch.zeros(4), procedure)[0]
+    monkeypatch.setattr(sampler, "FLUSH", 3)
+    assert g.certify(torch.zeros(4), procedure)[0] == once
+    assert 2**40 * 128 * 4096 < 2**63, "the squares of a full fetch fit"
+
+
+@pytest.mark.parametrize("batch_size", [1, 2, None])
+def test_models_that_work_in_place_or_mask_a_class(batch_size: int | None) -> None:
+    def masked(x: Tensor) -> Tensor:
+        return torch.cat([linear(x.sub_(0.1)), torch.full((len(x), 1), -1e9)], dim=1)
+
+    assert Smoothed(masked, 3, Gaussian(0.5), batch_size=batch_size).certify(torch.ones(4), QUICK)[0].label == 0
+    for hidden in (nn.Dropout(0.5).train(), nn.BatchNorm1d(4).train()):
+        if batch_size is not None and isinstance(hidden, nn.BatchNorm1d):
+            continue  # it refuses single rows by itself
+        with pytest.raises(InputError, match="not a fixed function"):
+            Smoothed(lambda x, h=hidden: masked(h(x)), 3, Gaussian(0.5), batch_size=batch_size).certify(  # type: ignore[misc]
+                torch.rand(4), QUICK
+            )
+
+
 def test_soft_and_hard_are_different_classifiers_and_say_so() -> None:
     """A class that barely wins every draw: unanimous for the hard vote, undecided for the soft score."""
     g = Smoothed(lambda x: torch.tensor([[0.1, 0.0]]).expand(len(x), 2), 2, Gaussian(0.5))
@@ -188,6 +273,8 @@ def test_sklearn_adapter_without_probabilities() -> None:
     certificates = Smoothed(model, model.num_classes, Gaussian(0.1)).certify(torch.tensor([[0.9, 0], [0.1, 0]]), QUICK)
     assert [c.label for c in certificates] == [0, 1]
     assert certificates[0].classifier["fingerprint"] == model.fingerprint
+    model.classifier.extra = 1
+    assert certificates[0].classifier["fingerprint"] != model.fingerprint, "fitted again"
     with pytest.raises(InputError, match="fit it first"):
         SklearnClassifier(object())
 

@@ -109,7 +109,7 @@ def test_three_classes_below_one_half() -> None:
     cuts = stats.norm.ppf([0.3, 0.75])  # class 1 | class 0 | class 2, sigma = 1, x = 0
 
     def stripes(x: Tensor) -> Tensor:
-        which = torch.bucketize(x[:, 0], torch.tensor(cuts, dtype=x.dtype))
+        which = torch.bucketize(x[:, 0].contiguous(), torch.tensor(cuts, dtype=x.dtype))
         return torch.nn.functional.one_hot(torch.tensor([1, 0, 2])[which], 3).float()
 
     def ahead(shift: float) -> float:

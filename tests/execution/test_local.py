@@ -132,3 +132,33 @@ def test_a_model_for_fewer_classes_is_refused() -> None:
     smoothed = Smoothed(lambda x: torch.zeros(len(x), 3), 3, Gaussian(0.25))
     with pytest.raises(InputError, match="has 10 classes but the model answers 3"):
         run_config(smoothed, Fixed(n=100), load("digits"), Subset(), {})
+
+
+def test_a_run_is_never_continued_with_something_else(tmp_path: Path) -> None:
+    data = load("digits")
+    net = build(Architecture("lenet", 10, (1, 8, 8)), seed=0)
+    smoothed, procedure = Smoothed(net, 10, Gaussian(0.25), workers=1), Fixed(n=100)
+    run = Run.start(tmp_path / "net", run_config(smoothed, procedure, data, Subset(limit=2), {}))
+    for what, others in {
+        "classifier": (
+            Smoothed(build(Architecture("lenet", 10, (1, 8, 8)), seed=1), 10, Gaussian(0.25)),
+            procedure,
+            data,
+        ),
+        "noise": (Smoothed(net, 10, Gaussian(0.5), workers=1), procedure, data),
+        "procedure": (smoothed, Fixed(n=101), data),
+        "seed": (Smoothed(net, 10, Gaussian(0.25), seed=1), procedure, data),
+        "data": (smoothed, procedure, load("digits", "train")),
+    }.items():
+        with pytest.raises(InputError, match=f"started with another {what}"):
+            certify_into(run, *others)
+    assert run.records() == []
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        return torch.zeros(len(x), 10)
+
+    plain = Smoothed(function, 10, Gaussian(0.25))
+    run = Run.start(tmp_path / "function", run_config(plain, procedure, data, Subset(limit=2), {}))
+    certify_into(run, plain, procedure, data)
+    with pytest.raises(InputError, match="without a fingerprint"):
+        certify_into(run, plain, procedure, data)

@@ -91,6 +91,8 @@ def test_refusals() -> None:
     for keep in (0.0, 1.0, 0.001, math.nan):
         with pytest.raises(InputError, match="keep must lie between"):
             Ablation(keep=keep)
+    with pytest.raises(InputError, match="too close to an end"):
+        Ablation(keep=1 / 256 + 1e-9)
     with pytest.raises(InputError, match="values must be at least 2"):
         Ablation(keep=0.8, values=1)
     with pytest.raises(InputError, match="multiples of 1/255"):

@@ -1,4 +1,5 @@
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from smoothcert.noise import Gaussian
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 
-CONFIG = {"indices": [0, 20, 40], "noise": {"name": "gaussian", "sigma": 0.5}, "seed": 0}
+CONFIG = {"indices": [0, 20, 40], "data": {"name": "digits"}, "noise": {}, "seed": 0}
 
 
 def record(index: int, votes: tuple[int, int] = (990, 10)) -> Record:
@@ -52,7 +53,7 @@ def test_the_same_configuration_resumes_and_another_is_refused(tmp_path: Path) -
     assert len(Run.start(tmp_path / "run", CONFIG).records()) == 1
     before = {p: p.read_bytes() for p in (tmp_path / "run").iterdir()}
     for change, words in [
-        ({"noise": {"name": "gaussian", "sigma": 1.0}}, r"noise.sigma is 0.5, now 1.0"),
+        ({"data": {"name": "mnist"}}, r"data.name is 'digits', now 'mnist'"),
         ({"indices": [0, 1]}, "indices differs"),
         ({"extra": 1}, "extra is None, now 1"),
     ]:
@@ -71,7 +72,7 @@ def test_folders_of_others_are_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_was_being_written_is_started_again(tmp_path: Path) -> None:
-    (tmp_path / ".run.json").write_text('{"format"')
+    (tmp_path / ".run.json.123").write_text('{"format"')
     assert Run.start(tmp_path, CONFIG).planned == [0, 20, 40]
 
 
@@ -110,3 +111,29 @@ def test_two_writers_are_refused(tmp_path: Path) -> None:
     run = Run.start(tmp_path, CONFIG)
     with run.writing(), pytest.raises(InputError, match="another process"), run.writing():
         pass
+
+
+def test_a_record_made_with_other_settings_is_refused(tmp_path: Path) -> None:
+    certificate = record(0).certificate
+    assert certificate is not None
+    run = Run.start(tmp_path, {**CONFIG, "procedure": {**certificate.procedure, "alpha": 0.5}})
+    with run.writing() as writer:
+        writer.append(record(0))
+    with pytest.raises(InputError, match="line 1 was made with another procedure"):
+        run.records()
+
+
+def test_of_two_that_start_at_once_one_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other finds the folder taken between its look and its write, and is refused: nothing is replaced."""
+    real = os.link
+
+    def late(source: object, target: object) -> None:
+        monkeypatch.setattr(os, "link", real)
+        Run.start(tmp_path, {**CONFIG, "seed": 1})
+        real(source, target)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(os, "link", late)
+    with pytest.raises(InputError, match="seed is 1, now 0"):
+        Run.start(tmp_path, CONFIG)
+    assert Run.open(tmp_path).config["seed"] == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]

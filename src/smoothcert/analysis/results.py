@@ -153,12 +153,7 @@ def _different_labels(results: Sequence[Results]) -> list[str]:
 
 def _read_run(path: Path, name: str) -> Results:
     run = Run.open(path)
-    planned = run.config.get("indices")
-    if not isinstance(planned, list) or not all(type(i) is int for i in planned) or len(set(planned)) < len(planned):
-        raise InputError(
-            f"{path / 'run.json'} has no list of planned inputs (indices); it was damaged: certify into a new folder"
-        )
-    records = tuple(run.records())
+    planned, records = run.planned, tuple(run.records())
     if not records:
         raise InputError(f"{path} has no recorded input yet; run the same certify command again to finish")
     for record in records:

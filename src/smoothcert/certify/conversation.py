@@ -26,6 +26,9 @@ class Ask:
     n: int
     beta: float | None = None  # inverse temperature, if scores are wanted beside the votes
 
+    def __post_init__(self) -> None:
+        check_draws("n", self.n)
+
 
 Conversation = Generator[Ask, Tally, Answer]
 

@@ -9,6 +9,7 @@ from typing import ClassVar
 from smoothcert.certify.certificate import ABSTAIN, Certificate
 from smoothcert.certify.conversation import Ask, Conversation, Geometry, Procedure, check_draws, check_level
 from smoothcert.stats import Bound, ClopperPearson, Tally
+from smoothcert.stats.rounding import down, up
 
 CHOOSE, BOUND = "choose", "bound"
 
@@ -70,9 +71,12 @@ class Fixed(Procedure):
     def _reason(self, tally: Tally, label: int, p_lower: float, p_upper: float | None, certified: bool) -> str:
         what = "its mean score" if self.bound.beta is not None else f"{tally.votes[label]} of {tally.draws} votes"
         if certified:
-            return f"class {label} has {what}: its probability is at least {p_lower:.6g}"
-        bar = "1/2" if p_upper is None else f"the runner-up's {p_upper:.6g}"
-        return f"no class is clearly ahead: class {label} has {what}, a lower bound of {p_lower:.6g}, not above {bar}"
+            return f"class {label} has {what}: its probability is at least {down(p_lower, 6)}"
+        ahead, bar = p_lower > 0.5, "1/2"
+        if p_upper is not None:
+            ahead, bar = p_lower > p_upper, f"the runner-up's {up(p_upper, 6)}"
+        verdict = f"above {bar} but too little for any radius" if ahead else f"not above {bar}"
+        return f"no class is clearly ahead: class {label} has {what}, a lower bound of {down(p_lower, 6)}, {verdict}"
 
     def _smallest_n(self) -> int:
         """The fewest draws that certify anything when all agree: 10 at alpha = 0.001 with Clopper-Pearson."""

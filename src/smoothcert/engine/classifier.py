@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import pickle
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -21,29 +21,52 @@ Model = Callable[[Tensor], Tensor]
 class SklearnClassifier:
     """A scikit-learn-like classifier as a function of tensors: inputs are flattened to (B, d), answers are (B, C).
 
-    Takes `predict_proba` if there is one, else `decision_function`, else `predict`. Class i is `classes_[i]`.
+    Takes `predict_proba` if there is one, else `predict`. Class i is `classes_[i]`.
     """
 
     def __init__(self, classifier: Any) -> None:
         if not hasattr(classifier, "classes_"):
             raise InputError(f"classifier {type(classifier).__name__} has no classes_: fit it first")
         self.classifier = classifier
-        self.num_classes = len(classifier.classes_)
-        self.fingerprint = hashlib.sha256(pickle.dumps(classifier)).hexdigest()
+
+    @property
+    def num_classes(self) -> int:
+        """How many classes it was fitted on."""
+        return len(self.classifier.classes_)
+
+    @property
+    def fingerprint(self) -> str:
+        """Of the classifier as it is now: fitting it again changes it."""
+        return hashlib.sha256(pickle.dumps(self.classifier)).hexdigest()
 
     def __call__(self, x: Tensor) -> Tensor:
         """Scores (B, C) of inputs (B, ...)."""
         rows = x.detach().cpu().numpy().reshape(len(x), -1)
-        return torch.from_numpy(np.ascontiguousarray(self._scores(rows))).to(x.device)
-
-    def _scores(self, rows: np.ndarray[Any, Any]) -> np.ndarray[Any, Any]:
         if hasattr(self.classifier, "predict_proba"):
-            return np.asarray(self.classifier.predict_proba(rows))
-        if hasattr(self.classifier, "decision_function"):
-            margins = np.asarray(self.classifier.decision_function(rows))
-            return np.stack([-margins, margins], axis=1) if margins.ndim == 1 else margins
-        answers = np.asarray(self.classifier.predict(rows))[:, None]
-        return np.asarray(answers == self.classifier.classes_, dtype=np.float32)  # (B, C) one-hot
+            scores = np.asarray(self.classifier.predict_proba(rows))
+        else:
+            answers = np.asarray(self.classifier.predict(rows))[:, None]
+            scores = np.asarray(answers == self.classifier.classes_, dtype=np.float32)  # (B, C) one-hot
+        return torch.from_numpy(np.ascontiguousarray(scores)).to(x.device)
+
+
+def snapshot(model: Model, device: torch.device) -> Model:
+    """A private copy of a module, in evaluation mode: what is sampled cannot change while it is being sampled.
+
+    The caller may train, move or change the original meanwhile, and nothing of it is touched. A function stays itself.
+    The layout of the weights changes no value, and convolutions on a CPU run 1.5 to 2 times faster with it.
+    """
+    if not isinstance(model, nn.Module):
+        return model
+    try:
+        private = copy.deepcopy(model)
+    except Exception as error:
+        raise InputError(f"model cannot be copied ({error}); wrap it in a function of tensors that is fixed") from error
+    private.requires_grad_(False).to(device).eval()
+    for parameter in private.parameters():
+        if parameter.dim() == 4:
+            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
+    return private
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -63,41 +86,33 @@ def device_of(model: Model) -> torch.device:
     return torch.device("cpu")
 
 
-@contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """Evaluation mode inside, every submodule's own mode restored after: smoothing is about a fixed function."""
-    modes = [(module, module.training) for module in model.modules()] if isinstance(model, nn.Module) else []
-    for module, _ in modes:
-        module.training = False
-    try:
-        yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-
-
-def check_fixed(model: Model, batch: Tensor, num_classes: int) -> None:
+@torch.inference_mode()
+def check_fixed(model: Model, batch: Tensor, rows_per_call: int, num_classes: int) -> None:
     """Refuse a model whose answer is not a fixed function of one input, or not (batch, num_classes) finite numbers.
 
-    The batch is run whole, then its first half: dropout left on, or batch statistics in use, change the scores.
+    The batch is run twice, cut in two ways: dropout left on, or batch statistics in use, change the scores.
     """
-    whole, half = score(model, batch, num_classes), score(model, batch[: len(batch) // 2], num_classes)
-    if not bool(torch.isfinite(whole).all()):
+
+    def run(rows: int) -> Tensor:
+        parts = torch.split(batch.clone(), rows)  # a clone, because a model may work in place
+        return torch.cat([score(model, part, num_classes) for part in parts])
+
+    once, again = run(rows_per_call), run(max(1, rows_per_call // 2))
+    if not bool(torch.isfinite(once).all()):
         raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
-    gap = (whole[: len(half)].double() - half.double()).abs().max()
-    if bool(gap > 1e-3 * (1 + whole.double().abs().max())):
+    gap = (once.double() - again.double()).abs()
+    if bool((gap > 1e-3 * (1 + once.double().abs())).any()):
         raise InputError(
-            f"model is not a fixed function: the same inputs got scores {float(gap):.3g} apart when run again in a "
-            "smaller batch; call model.eval(), or make it free of dropout and batch statistics"
+            f"model is not a fixed function: the same inputs got scores {float(gap.max()):.3g} apart when run again in "
+            "smaller batches; call model.eval(), or make it free of dropout and batch statistics"
         )
 
 
 def score(model: Model, batch: Tensor, num_classes: int) -> Tensor:
     """The model's scores, (B, C); another shape is refused."""
     scores = model(batch)
-    if not isinstance(scores, Tensor) or tuple(scores.shape) != (len(batch), num_classes):
+    wanted = (len(batch), num_classes)
+    if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
         got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-        raise InputError(
-            f"model must return scores of shape (batch, num_classes) = {(len(batch), num_classes)}, got {got}"
-        )
+        raise InputError(f"model must return scores of shape (batch, num_classes) = {wanted}, got {got}")
     return scores

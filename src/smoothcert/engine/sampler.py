@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Executor, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -29,6 +30,10 @@ from smoothcert.stats.tally import SCORE_UNIT
 Answer = TypeVar("Answer")
 
 
+FLUSH = 4096
+"""Blocks whose squares of scores surely fit in 64 bits; then the count goes on in Python's own integers."""
+
+
 @dataclass
 class Talk(Generic[Answer]):
     """One input, the conversation about it, and how far the current wish has been answered."""
@@ -39,7 +44,8 @@ class Talk(Generic[Answer]):
     input_id: str
     conversation: Conversation[Answer]
     ask: Ask = field(init=False)
-    counts: Tensor | None = None  # (3, C) votes, score sums, score squares, on the device
+    tally: Tally | None = None  # what was fetched of the current wish
+    counts: Tensor | None = None  # (4, C) what was not: votes, score sums, score squares, broken rows; on the device
     missing: int = 0  # blocks of the current wish that are not counted yet
     unsent: deque[tuple[int, int]] = field(default_factory=deque)  # (block, rows to count)
     used: dict[str, int] = field(default_factory=dict)  # blocks used so far, by purpose
@@ -49,9 +55,17 @@ class Talk(Generic[Answer]):
         first = self.used.get(ask.purpose, 0)
         blocks = -(-ask.n // BLOCK)
         rows = [BLOCK] * (blocks - 1) + [ask.n - BLOCK * (blocks - 1)]
-        self.ask, self.counts, self.missing = ask, None, blocks
+        self.ask, self.tally, self.counts, self.missing = ask, None, None, blocks
         self.unsent = deque(enumerate(rows, start=first))
         self.used[ask.purpose] = first + blocks
+
+    def count(self, counts: Tensor) -> None:
+        """Add the votes of one block, on the device; fetch them at the end, and before 64 bits might not do."""
+        self.counts = counts if self.counts is None else self.counts + counts
+        self.missing -= 1
+        if self.missing % FLUSH == 0:
+            more = _tally(self.counts, self.ask)
+            self.tally, self.counts = more if self.tally is None else self.tally + more, None
 
 
 @dataclass(frozen=True)
@@ -68,24 +82,24 @@ class Piece:
 class Sampler:
     """Runs conversations against a model. The same votes whatever the workers, the order, or an interruption."""
 
-    model: Model
+    models: tuple[Model, ...]  # one per worker, alike: a module may keep something on itself while it runs
     num_classes: int
     seed: int
     device: torch.device
     blocks_per_batch: int
     rows_per_call: int  # at most this many rows go through the model at once
-    workers: int
+    threads: int | None  # intra-op threads of a worker: part of what decides the last bit of a score
 
     def run(
         self, talks: Iterable[Talk[Answer]], on_draws: Callable[[int], None]
     ) -> Iterator[tuple[Talk[Answer], Answer]]:
         """Hold all conversations; yield each answer as soon as it is there."""
         waiting, ready = iter(talks), deque[Talk[Answer]]()
-        with _pool(self.workers) as pool:
+        with _workers(self.models, self.threads) as submit:
             flying: dict[Future[Tensor], list[Piece]] = {}
             while True:
-                while len(flying) <= self.workers and (pieces := self._next_batch(waiting, ready)):
-                    flying[pool.submit(self._evaluate, pieces)] = pieces
+                while len(flying) <= len(self.models) and (pieces := self._next_batch(waiting, ready)):
+                    flying[submit(self._evaluate, pieces)] = pieces
                 if not flying:
                     return
                 done, _ = wait(flying, return_when=FIRST_COMPLETED)
@@ -112,29 +126,27 @@ class Sampler:
 
     def _count(self, piece: Piece, counts: Tensor, ready: deque[Talk[Answer]]) -> Iterator[tuple[Talk[Answer], Answer]]:
         talk = piece.talk
-        talk.counts = counts if talk.counts is None else talk.counts + counts
-        talk.missing -= 1
+        talk.count(counts)
         if talk.missing:
             return
+        assert talk.tally is not None
         try:
-            talk.wish(talk.conversation.send(_tally(talk.counts, piece.ask)))
+            talk.wish(talk.conversation.send(talk.tally))
             ready.appendleft(talk)
         except StopIteration as stop:
             yield talk, stop.value
 
     @torch.inference_mode()
-    def _evaluate(self, pieces: list[Piece]) -> Tensor:
-        """Draw, run, count: (pieces, 4, C), the last row holding the number of rows that were not finite."""
-        noisy = [self._draw(piece) for piece in pieces]
-        batch = noisy[0] if len(noisy) == 1 else torch.cat(noisy)  # (pieces * BLOCK, ...)
-        chunks = [score(self.model, chunk, self.num_classes) for chunk in torch.split(batch, self.rows_per_call)]
-        scores = chunks[0] if len(chunks) == 1 else torch.cat(chunks)
-        return torch.stack(
-            [
-                _counts(part[: piece.rows], piece.ask)
-                for piece, part in zip(pieces, torch.split(scores, BLOCK), strict=True)
-            ]
-        )
+    def _evaluate(self, model: Model, pieces: list[Piece]) -> Tensor:
+        """Draw, run, count: (pieces, 4, C)."""
+        # The caller's autocast would reach only some threads; a model in another precision says so by itself.
+        with torch.autocast(self.device.type, enabled=False):
+            noisy = [self._draw(piece) for piece in pieces]
+            batch = noisy[0] if len(noisy) == 1 else torch.cat(noisy)  # (pieces * BLOCK, ...)
+            chunks = [score(model, chunk, self.num_classes) for chunk in torch.split(batch, self.rows_per_call)]
+            scores = chunks[0] if len(chunks) == 1 else torch.cat(chunks)
+            parts = zip(pieces, torch.split(scores, BLOCK), strict=True)
+            return torch.stack([_counts(part[: piece.rows], piece.ask) for piece, part in parts])
 
     def _draw(self, piece: Piece) -> Tensor:
         talk = piece.talk
@@ -143,51 +155,74 @@ class Sampler:
 
 
 def _counts(scores: Tensor, ask: Ask) -> Tensor:
-    """Votes, score sums and squares, and the rows that are not finite, of one block: (4, C) whole numbers."""
+    """Votes, score sums and squares, and the number of broken entries, of one block: (4, C) whole numbers."""
     rows, classes = scores.shape
     counts = torch.zeros(4, classes, dtype=torch.int64, device=scores.device)
-    ones = torch.ones(rows, dtype=torch.int64, device=scores.device)
-    counts[0].index_add_(0, scores.argmax(dim=1), ones)
+    counts[0].index_add_(0, scores.argmax(dim=1), torch.ones(rows, dtype=torch.int64, device=scores.device))
+    broken = ~torch.isfinite(scores)
     if ask.beta is not None:
-        units = (torch.softmax(ask.beta * scores.double(), dim=1) / SCORE_UNIT).floor().long()  # (rows, C)
+        logits = scores.double()
+        shares = torch.softmax(ask.beta * (logits - logits.amax(dim=1, keepdim=True)), dim=1)
+        broken = broken | ~torch.isfinite(shares)
+        units = (shares / SCORE_UNIT).floor().long()  # (rows, C)
         counts[1], counts[2] = units.sum(dim=0), units.square().sum(dim=0)
-    counts[3] = (~torch.isfinite(scores)).sum()
+    counts[3] = broken.sum()
     return counts
 
 
 def _tally(counts: Tensor, ask: Ask) -> Tally:
-    votes, sums, squares, broken = counts.tolist()  # the only fetch from the device per wish
+    votes, sums, squares, broken = counts.tolist()  # the only fetch from the device
     if broken[0]:
         raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
     return Tally(tuple(votes)) if ask.beta is None else Tally(tuple(votes), tuple(sums), tuple(squares))
 
 
-class _Inline(Executor):
-    """One worker is this thread: nothing runs where the caller does not expect it."""
-
-    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
-        future: Future[Any] = Future()
-        future.set_result(fn(*args, **kwargs))
-        return future
+Submit = Callable[[Callable[[Model, list[Piece]], Tensor], list[Piece]], Future[Tensor]]
 
 
 @contextmanager
-def _pool(workers: int) -> Iterator[Executor]:
-    """Threads that each use one core, for models on the CPU: better than one model spread over all cores."""
-    if workers == 1:
-        yield _Inline()
+def _workers(models: tuple[Model, ...], threads: int | None) -> Iterator[Submit]:
+    """Threads that each hold a model of their own; one worker is the caller's own thread.
+
+    On a CPU one core each is better than one model spread over all cores.
+    """
+    before = torch.get_num_threads()
+    if len(models) == 1:
+
+        def here(evaluate: Callable[[Model, list[Piece]], Tensor], pieces: list[Piece]) -> Future[Tensor]:
+            future: Future[Tensor] = Future()
+            future.set_result(evaluate(models[0], pieces))
+            return future
+
+        try:
+            torch.set_num_threads(threads or before)
+            yield here
+        finally:
+            torch.set_num_threads(before)
         return
-    threads = torch.get_num_threads()
-    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    idle: SimpleQueue[Model] = SimpleQueue()
+    for model in models:
+        idle.put(model)
+
+    def borrow(evaluate: Callable[[Model, list[Piece]], Tensor], pieces: list[Piece]) -> Tensor:
+        model = idle.get()
+        try:
+            return evaluate(model, pieces)
+        finally:
+            idle.put(model)
+
+    pool = ThreadPoolExecutor(len(models), initializer=torch.set_num_threads, initargs=(threads or before,))
     try:
-        yield pool
+        yield lambda evaluate, pieces: pool.submit(borrow, evaluate, pieces)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
-        torch.set_num_threads(threads)
+        torch.set_num_threads(before)
 
 
 def default_workers(model: Model, device: torch.device) -> int:
-    """One per core for a module on the CPU; one for anything else: only modules are known to be safe in threads."""
+    """One per core for a module on the CPU; one for what may not be copied whole: a function, or hooks to elsewhere."""
     if device.type != "cpu" or not isinstance(model, torch.nn.Module):
+        return 1
+    if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
         return 1
     return max(1, min(torch.get_num_threads(), os.cpu_count() or 1))

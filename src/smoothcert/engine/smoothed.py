@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 from smoothcert.certify import Certificate, Conversation, Fixed, Predict, Prediction, Procedure, Scope
 from smoothcert.certify.certificate import Answered
-from smoothcert.engine.classifier import Model, check_fixed, describe, device_of, evaluating
+from smoothcert.engine.classifier import Model, check_fixed, describe, device_of, snapshot
 from smoothcert.engine.sampler import Sampler, Talk, default_workers
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
@@ -27,15 +27,16 @@ class Smoothed:
 
     Args:
         model: f, any callable from a float tensor (B, ...) to scores (B, num_classes). Noise is added to raw inputs,
-            so normalisation belongs inside f. A module is run in evaluation mode, which is restored after; a function
-            must be fixed by itself.
+            so normalisation belongs inside f. What is sampled is a private copy of a module, in evaluation mode: the
+            original is not touched, and may change meanwhile. A function must be fixed by itself.
         num_classes: number of classes C.
         noise: what is added, and so in which norm the certificates speak.
         seed: certificates are a function of (seed, input, procedure, model): the same again, always.
         batch_size: rows per model call, whole blocks of 128 from there on. Default: 128 on a CPU, where the model then
             always sees the same shape and votes are the same to the last one; 1024 elsewhere.
-        device: where to run; a module is moved there. Default: where it is.
-        workers: threads with one core each. Default: all cores for a module on the CPU, else 1.
+        device: where to run. Default: where the module is.
+        workers: threads with one core, and one copy of the module, each. Default: all cores for a module on the CPU,
+            else 1. With more, a function must allow to be called from several threads.
         input_range: inputs outside it are refused. Images: (0, 1).
         input_shape: shape of one input. Default: (d,) for vectors, (C, H, W) for images.
     """
@@ -64,23 +65,37 @@ class Smoothed:
         for name, value in (("batch_size", batch_size), ("workers", workers)):
             if value is not None and value < 1:
                 raise InputError(f"{name} must be at least 1, got {value}")
-        self.model, self.num_classes, self.noise, self.seed = model, num_classes, noise, seed
-        self.device = device_of(model) if device is None else torch.device(device)
-        if isinstance(model, nn.Module):
-            # The layout of the weights changes no value, and convolutions on a CPU run 1.5 to 2 times faster with it.
-            model.to(self.device).to(memory_format=torch.channels_last)  # type: ignore[call-overload]
-        rows = batch_size or (BLOCK if self.device.type == "cpu" else 1024)
-        self.input_range, self.input_shape = input_range, input_shape
-        self._sampler = Sampler(
-            model=model,
-            num_classes=num_classes,
-            seed=seed,
-            device=self.device,
-            blocks_per_batch=max(1, rows // BLOCK),
-            rows_per_call=max(1, rows // BLOCK) * BLOCK if rows >= BLOCK else rows,
-            workers=workers or default_workers(model, self.device),
-        )
-        self._checked = False
+        self._model, self._noise, self._num_classes, self._seed = model, noise, num_classes, seed
+        self._device = device_of(model) if device is None else torch.device(device)
+        rows = batch_size or (BLOCK if self._device.type == "cpu" else 1024)
+        self._blocks = max(1, rows // BLOCK)
+        self._rows = self._blocks * BLOCK if rows >= BLOCK else rows
+        self._workers = workers or default_workers(model, self._device)
+        one_core = self._device.type == "cpu" and (isinstance(model, nn.Module) or self._workers > 1)
+        self._threads = 1 if one_core else torch.get_num_threads()
+        self._input_range, self._input_shape = input_range, input_shape
+
+    # Read-only: a certificate names the model, noise and seed that were sampled.
+
+    @property
+    def model(self) -> Model:
+        """The base classifier f."""
+        return self._model
+
+    @property
+    def noise(self) -> Noise:
+        """What is added to inputs."""
+        return self._noise
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes."""
+        return self._num_classes
+
+    @property
+    def seed(self) -> int:
+        """Seed of all draws."""
+        return self._seed
 
     def certify(self, x: Inputs, procedure: Procedure | None = None) -> list[Certificate]:
         """A certificate per input: x is (B, ...) or one input. Default procedure: `Fixed()`, Cohen's."""
@@ -89,7 +104,7 @@ class Smoothed:
     def predict(self, x: Inputs, procedure: Predict | None = None) -> list[Prediction]:
         """The smoothed classifier's answer per input, or an abstention."""
         procedure = procedure or Predict()
-        answers = self._run(self._batch(x), None, lambda _: procedure.predict(), Prediction)
+        answers = self._run(self._batch(x), None, lambda _: procedure.predict())
         return [answer for _, answer in sorted(answers, key=lambda pair: pair[0])]
 
     def certifying(
@@ -110,73 +125,76 @@ class Smoothed:
         if noises is not None and len(noises) != len(batch):
             raise InputError(f"noises must be one per input, got {len(noises)} for {len(batch)} inputs")
         scope = Scope.FIXED if noises is None else Scope.OWN
-        for row, certificate in self._run(batch, noises, procedure.certify, Certificate, on_draws):
+        for row, certificate in self._run(batch, noises, procedure.certify, on_draws):
             yield row, dataclasses.replace(certificate, scope=scope)
 
     def describe(self) -> dict[str, Any]:
-        """What identifies the classifier that is sampled: weights, kind, dtype, device and batch shape."""
-        rows = self._sampler.rows_per_call
-        return describe(self.model) | {"device": self.device.type, "batch": rows, "torch": torch.__version__}
+        """What identifies the classifier that is sampled: weights, kind, dtype, and how it is run."""
+        return self._describe(self._model)
+
+    def _describe(self, model: Model) -> dict[str, Any]:
+        on_cpu = self._device.type == "cpu"
+        return describe(model) | {
+            "device": self._device.type,
+            "batch": self._rows,
+            "threads": self._threads if on_cpu else None,
+            "cpu": torch.backends.cpu.get_cpu_capability() if on_cpu else None,
+            "deterministic": on_cpu or torch.are_deterministic_algorithms_enabled(),
+            "torch": torch.__version__,
+        }
 
     def _run(
         self,
         batch: Tensor,
         noises: Sequence[Noise] | None,
         conversation: Callable[[Noise], Conversation[Result]],
-        kind: type[Result],
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
-        bound = [noise.for_inputs(batch) for noise in (noises or [self.noise])]
-        classifier = self.describe()
+        bound = [noise.for_inputs(batch) for noise in (noises or [self._noise])]
+        models = tuple(snapshot(self._model, self._device) for _ in range(self._workers))
+        sampler = Sampler(
+            models=models,
+            num_classes=self._num_classes,
+            seed=self._seed,
+            device=self._device,
+            blocks_per_batch=self._blocks,
+            rows_per_call=self._rows,
+            threads=self._threads,
+        )
+        classifier = self._describe(models[0])
+        x = batch[0].to(self._device).expand(BLOCK, *batch.shape[1:])
+        block = bound[0].draw(x, generator(self._seed, input_id(batch[0]), "check", 0, self._device))
+        check_fixed(models[0], block, self._rows, self._num_classes)
 
         def talks() -> Iterator[Talk[Result]]:
             for row, x in enumerate(batch):
                 noise = bound[row if noises else 0]
-                yield Talk(row, x.to(self.device), noise, input_id(x), conversation(noise))
+                yield Talk(row, x.to(self._device), noise, input_id(x), conversation(noise))
 
-        with evaluating(self.model):
-            self._check_model(batch[0].to(self.device), bound[0])
-            for talk, answer in self._sampler.run(talks(), on_draws):
-                yield (
-                    talk.key,
-                    dataclasses.replace(
-                        answer,
-                        noise=talk.noise.describe(),
-                        classifier=classifier,
-                        seed=self.seed,
-                        input_id=talk.input_id,
-                    ),
-                )
-
-    @torch.inference_mode()
-    def _check_model(self, x: Tensor, noise: Noise) -> None:
-        if self._checked:
-            return
-        rows = min(BLOCK, self._sampler.rows_per_call)
-        if rows > 1:
-            stream = generator(self.seed, input_id(x), "check", 0, self.device)
-            check_fixed(self.model, noise.draw(x.expand(rows, *x.shape), stream), self.num_classes)
-        self._checked = True
+        for talk, answer in sampler.run(talks(), on_draws):
+            noise, name = talk.noise.describe(), talk.input_id
+            filled = dataclasses.replace(answer, noise=noise, classifier=classifier, seed=self._seed, input_id=name)
+            yield talk.key, filled
 
     def _batch(self, x: Inputs) -> Tensor:
         """Inputs as float32 (B, ...), refused where they cannot be what was meant."""
-        batch = torch.as_tensor(x).detach()
+        batch = torch.as_tensor(x).detach().clone()  # the caller may go on changing theirs
         if not batch.is_floating_point():
             raise InputError(f"inputs must be floating point, got {batch.dtype}; divide 8-bit images by 255")
-        one = batch.dim() in (1, 3) if self.input_shape is None else tuple(batch.shape) == self.input_shape
+        one = batch.dim() in (1, 3) if self._input_shape is None else tuple(batch.shape) == self._input_shape
         batch = (batch[None] if one else batch).float()
-        if self.input_shape is not None and tuple(batch.shape[1:]) != self.input_shape:
-            raise InputError(f"inputs must have shape {self.input_shape} each, got {tuple(batch.shape[1:])}")
+        if self._input_shape is not None and tuple(batch.shape[1:]) != self._input_shape:
+            raise InputError(f"inputs must have shape {self._input_shape} each, got {tuple(batch.shape[1:])}")
         if batch.dim() < 2 or not batch.numel():
             raise InputError(
                 f"inputs must be a batch (B, ...) or one input with at least one number, got {tuple(batch.shape)}"
             )
         if not bool(torch.isfinite(batch).all()):
             raise InputError("inputs must be finite, got NaN or infinite values; clean the data first")
-        if self.input_range is not None:
+        if self._input_range is not None:
             low, high = float(batch.min()), float(batch.max())
-            if low < self.input_range[0] or high > self.input_range[1]:
+            if low < self._input_range[0] or high > self._input_range[1]:
                 raise InputError(
-                    f"inputs must lie in {list(self.input_range)}, got values from {low:.4g} to {high:.4g}"
+                    f"inputs must lie in {list(self._input_range)}, got values from {low:.4g} to {high:.4g}"
                 )
         return batch

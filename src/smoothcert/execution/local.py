@@ -60,9 +60,28 @@ def certify_into(
     on_draws: Callable[[int], None] = lambda _: None,
     on_record: Callable[[Record], None] = lambda _: None,
 ) -> None:
-    """Certify what is planned and not recorded yet; each record is on disk before the next is announced."""
+    """Certify what is planned and not recorded yet; each record is on disk before the next is announced.
+
+    Another model, noise, procedure or data set than the run's is refused, and so is going on with a model that has no
+    fingerprint: nobody could tell whether it is the same.
+    """
+    given = {
+        "classifier": smoothed.describe(),
+        "noise": smoothed.noise.for_inputs(data.tensors([0])).describe(),
+        "procedure": procedure.describe(),
+        "seed": smoothed.seed,
+        "data": {**run.config["data"], "fingerprint": data.fingerprint},
+    }
+    for name, value in given.items():
+        if run.config[name] != value:
+            raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
     with run.writing() as writer:
         recorded = {record.index for record in run.records()}
+        if recorded and smoothed.describe()["fingerprint"] is None:
+            raise InputError(
+                f"{run.path} cannot be resumed: its model is a function without a fingerprint, so nobody can tell "
+                "whether it is the same; certify into a new folder, or give the function a `fingerprint` attribute"
+            )
         todo = [index for index in run.planned if index not in recorded]
         if not todo:
             return

@@ -26,7 +26,8 @@ class Ablation(Noise):
     Levels are 0, 1/(values-1), ..., 1. The radius is the largest r such that no input with at most r coordinates
     changed can have another top class: here perturbations *up to and including* r are covered. `keep` is rounded to
     what can be drawn exactly from random bits, and the radius is computed for that number, so sampling and proof agree
-    to the last bit when `values` is a power of two (else to 2^-50).
+    to the last bit when `values` is a power of two (else to 2^-50). Perturbed inputs must be on the
+    levels too.
     """
 
     name: ClassVar[str] = "ablation"
@@ -39,6 +40,8 @@ class Ablation(Noise):
             raise InputError(f"values must be at least 2, got {self.values}")
         if not 1 / self.values < self.keep < 1:
             raise InputError(f"keep must lie between 1/values = {1 / self.values:.4g} and 1, got {self.keep}")
+        if not 0 < self._threshold < 2**KEEP_BITS:
+            raise InputError(f"keep = {self.keep} is too close to an end of (1/values, 1) to be drawn; move it by 1e-6")
 
     @property
     def norm(self) -> str:
@@ -57,8 +60,8 @@ class Ablation(Noise):
         """The largest r with rho_r(p_lower) + rho_r(1 - p_upper) > 1; rho_r is the least mass left at distance r."""
         low = Fraction(p_lower)
         high = low if p_upper is None else 1 - Fraction(p_upper)
-        if low >= 1 and high >= 1:
-            raise InputError("p_lower must be below 1: no finite number of draws shows more")
+        if low >= 1 or high >= 1:
+            raise InputError("p_lower must be below 1 and p_upper above 0: no finite number of draws shows more")
         for r in itertools.count(1):
             if self._least_mass(r, low) + self._least_mass(r, high) <= 1:
                 return float(r - 1)
@@ -88,7 +91,7 @@ class Ablation(Noise):
 
     @property
     def _threshold(self) -> int:
-        return int(_thresholds(torch.tensor([self.keep], dtype=torch.float64), self.values))
+        return int(_thresholds(torch.tensor([self.keep], dtype=torch.float32), self.values))
 
     def _least_mass(self, r: int, p: Fraction) -> Fraction:
         """rho_r(p): a set with mass p at x has at least this mass at any x' that differs in r coordinates."""

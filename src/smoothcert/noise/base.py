@@ -8,6 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+import numpy as np
 import torch
 from torch import Tensor
 
@@ -44,8 +45,8 @@ class Noise(ABC):
 
     @property
     def strength(self) -> float:
-        """The field that sets how strong the noise is."""
-        return float(getattr(self, self.strength_name))
+        """How strong the noise is as it is drawn, in float32: radii are computed for this number, not for its name."""
+        return float(np.float32(getattr(self, self.strength_name)))
 
     def with_strength(self, strength: float) -> Self:
         """The same noise at another strength: per-input strengths are lists of these."""
@@ -57,7 +58,8 @@ class Noise(ABC):
 
     def describe(self) -> dict[str, Any]:
         """Name, parameters and norm, as they stand in a record."""
-        return {"name": self.name, **dataclasses.asdict(self), "norm": self.norm}
+        # Sums of float32 numbers: an adversarial classifier can see the rounding of x + noise (trap 7 of the field).
+        return {"name": self.name, **dataclasses.asdict(self), "norm": self.norm, "arithmetic": "float32"}
 
 
 def check_positive(name: str, value: float) -> None:

@@ -41,17 +41,17 @@ class Gaussian(Noise):
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """sigma/2 (Phi^-1(p_lower) - Phi^-1(p_upper)), over sqrt(dim) for linf."""
         if p_upper is None:
-            radius = self.sigma * float(special.ndtri(p_lower)) if p_lower > 0.5 else 0.0
+            radius = self.strength * float(special.ndtri(p_lower)) if p_lower > 0.5 else 0.0
         elif p_lower <= p_upper:
             radius = 0.0
         else:
-            radius = self.sigma / 2 * _quantile_gap(p_lower, p_upper)
+            radius = self.strength / 2 * _quantile_gap(p_lower, p_upper)
         return rounded_down(radius / self._l2_per_unit)
 
     def required_p(self, radius: float) -> float:
         """Phi(radius / sigma), with the radius times sqrt(dim) for linf."""
         check_radius(radius)
-        return rounded_up(float(special.ndtr(radius * self._l2_per_unit / self.sigma)))
+        return rounded_up(float(special.ndtr(radius * self._l2_per_unit / self.strength)))
 
     def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
         """Differentiable radius of mean scores, (B,) each (Zhai et al. 2020, equation 7).
@@ -59,7 +59,7 @@ class Gaussian(Noise):
         Scores are clamped to [1e-6, 1 - 1e-6], so that no infinity or NaN reaches the gradient.
         """
         z_top, z_second = (torch.special.ndtri(p.clamp(SOFT_CLAMP, 1 - SOFT_CLAMP)) for p in (top, second))
-        sigma = self.sigma if strength is None else strength.to(top)
+        sigma = self.strength if strength is None else strength.to(top)
         radius: Tensor = sigma / 2 * (z_top - z_second) / self._l2_per_unit  # (B,)
         return radius
 

@@ -46,11 +46,13 @@ class Laplace(Noise):
         gap = 2 * (1 - p_lower) if p_upper is None else 1 - p_lower + p_upper
         if gap >= 1:
             return 0.0
-        ratio = 0.0 if p_upper is None else 0.5 * math.log(p_lower / p_upper)
+        ratio = 0.0
+        if p_upper:  # log1p, because the logarithm of a quotient near 1 would cancel
+            ratio = 0.5 * math.log1p((p_lower - p_upper) / p_upper * (1 - 2.0**-50))
         # The logarithm of a number near 1 loses what 1 - p lost; the gap is at least as large as computed plus one ulp.
-        return rounded_down(self.scale * max(-math.log(math.nextafter(gap, 1)), ratio))
+        return rounded_down(self.strength * max(-math.log(math.nextafter(gap, 1)), ratio))
 
     def required_p(self, radius: float) -> float:
         """1 - exp(-radius / scale) / 2."""
         check_radius(radius)
-        return rounded_up(1 - math.exp(-radius / self.scale) / 2)
+        return rounded_up(1 - math.exp(-radius / self.strength) / 2)

@@ -38,13 +38,13 @@ class Uniform(Noise):
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """half_width (p_lower - p_upper)."""
-        return rounded_down(self.half_width * (p_lower - (1 - p_lower if p_upper is None else p_upper)))
+        return rounded_down(self.strength * (p_lower - (1 - p_lower if p_upper is None else p_upper)))
 
     def required_p(self, radius: float) -> float:
         """(1 + radius / half_width) / 2; 1, which no finite sample shows, where the noise is too narrow."""
         check_radius(radius)
-        return rounded_up(0.5 + radius / (2 * self.half_width))
+        return rounded_up(0.5 + radius / (2 * self.strength))
 
     def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
         """Differentiable radius of mean scores, (B,) each."""
-        return (self.half_width if strength is None else strength.to(top)) * (top - second)  # (B,)
+        return (self.strength if strength is None else strength.to(top)) * (top - second)  # (B,)

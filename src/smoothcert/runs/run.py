@@ -8,6 +8,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import secrets
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,7 +20,7 @@ from smoothcert.runs.record import Record
 FORMAT = 1
 # What reading JSON that was made by somebody else can raise.
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
-HALF = ".run.json"  # a configuration being written; a kill may leave it behind
+HALF = ".run.json."  # a configuration being written; a kill may leave it behind
 
 
 class Run:
@@ -44,16 +45,21 @@ class Run:
                     "give another --out, or the old settings to resume it"
                 )
             return run
-        strangers = path.is_dir() and any(file.name != HALF for file in path.iterdir())
+        strangers = path.is_dir() and any(not file.name.startswith(HALF) for file in path.iterdir())
         if path.is_file() or strangers:
             raise InputError(f"{path} exists and is not a run; give another --out")
         path.mkdir(parents=True, exist_ok=True)
-        half = path / HALF
+        half = path / f"{HALF}{secrets.token_hex(8)}"
         with half.open("w") as file:
             json.dump(wanted, file, indent=2)
             file.flush()
             os.fsync(file.fileno())
-        half.replace(path / "run.json")
+        try:
+            os.link(half, path / "run.json")  # unlike a rename it fails where somebody was faster
+        except FileExistsError:
+            return cls.start(path, config)
+        finally:
+            half.unlink()
         return cls(path, wanted)
 
     @classmethod
@@ -68,7 +74,11 @@ class Run:
         if not isinstance(config, dict) or config.get("format") != FORMAT:
             raise InputError(f"{path / 'run.json'} is not a run of format {FORMAT}; use the version that wrote it")
         indices = config.get("indices")
-        if not isinstance(indices, list) or not all(type(index) is int for index in indices):
+        if (
+            not isinstance(indices, list)
+            or not all(type(i) is int for i in indices)
+            or len(set(indices)) < len(indices)
+        ):
             raise InputError(f"{path / 'run.json'} does not say which inputs are planned: it was damaged")
         return cls(path, config)
 
@@ -93,8 +103,18 @@ class Run:
                 raise InputError(
                     f"{self._file}, line {number} {what} input {record.index}; delete that line and resume"
                 )
+            self._check_origin(record, number)
             found[record.index] = record
         return [found[index] for index in self.planned if index in found]
+
+    def _check_origin(self, record: Record, number: int) -> None:
+        """Refuse a certificate that was made with other settings than the run's."""
+        certificate = record.certificate
+        for name in ("classifier", "noise", "procedure", "seed"):
+            if name in self.config and self.config[name] != getattr(certificate, name):
+                raise InputError(
+                    f"{self._file}, line {number} was made with another {name} than its run; delete it and resume"
+                )
 
     @contextmanager
     def writing(self) -> Iterator[RunWriter]:
