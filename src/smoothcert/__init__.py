@@ -15,13 +15,17 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from smoothcert import architectures as architectures
     from smoothcert import datasets as datasets
+    from smoothcert import objectives as objectives
     from smoothcert.analysis import measures as measures
     from smoothcert.certify import ABSTAIN as ABSTAIN
+    from smoothcert.certify import Budgeted as Budgeted
     from smoothcert.certify import Certificate as Certificate
     from smoothcert.certify import Fixed as Fixed
     from smoothcert.certify import Predict as Predict
     from smoothcert.certify import Prediction as Prediction
     from smoothcert.certify import Scope as Scope
+    from smoothcert.certify import Sequential as Sequential
+    from smoothcert.certify import Staged as Staged
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
     from smoothcert.errors import InputError as InputError
@@ -33,18 +37,31 @@ if TYPE_CHECKING:
     from smoothcert.stats import EmpiricalBernstein as EmpiricalBernstein
     from smoothcert.stats import Hoeffding as Hoeffding
     from smoothcert.stats import Tally as Tally
+    from smoothcert.training import train as train
 
 _HOMES = {
-    "smoothcert.certify": ("ABSTAIN", "Certificate", "Fixed", "Predict", "Prediction", "Scope"),
+    "smoothcert.certify": (
+        "ABSTAIN",
+        "Budgeted",
+        "Certificate",
+        "Fixed",
+        "Predict",
+        "Prediction",
+        "Scope",
+        "Sequential",
+        "Staged",
+    ),
     "smoothcert.engine": ("SklearnClassifier", "Smoothed"),
     "smoothcert.errors": ("InputError",),
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
+    "smoothcert.training": ("train",),
     "smoothcert.stats": ("ClopperPearson", "EmpiricalBernstein", "Hoeffding", "Tally"),
 }
 _MODULES = {
     "architectures": "smoothcert.architectures",
     "datasets": "smoothcert.datasets",
     "measures": "smoothcert.analysis.measures",
+    "objectives": "smoothcert.objectives",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -9,7 +9,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from smoothcert.architectures import Architecture, build, save
-from smoothcert.cli import app
+from smoothcert.cli import app, spread
 from smoothcert.noise import Gaussian
 
 
@@ -69,10 +69,15 @@ def test_certify_again_resumes_and_another_setting_is_refused(model: Path, tmp_p
         (["--noise", "gaussian", "--norm", "linf"], "linf"),
         (["--bound", "bernstein", "--inverse-temperature", 4], "l2"),
         (["--runner-up"], "l2"),
+        (["--procedure", "staged", "--radius", 0.1, "--stages", "50,200"], "l2"),
+        (["--procedure", "sequential", "--radius", 0.1, "--radius", 0.2], "l2"),
+        (["--procedure", "budgeted", "--price", 0.1], "l2"),
         (["--batch-size", 50], "l2"),
     ],
 )
-def test_every_noise_and_bound_has_its_option(model: Path, tmp_path: Path, options: list[object], norm: str) -> None:
+def test_every_noise_and_procedure_has_its_option(
+    model: Path, tmp_path: Path, options: list[object], norm: str
+) -> None:
     done = certify(model, tmp_path / "run", *options)
     assert done.exit_code == 0, done.output
     records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
@@ -105,6 +110,16 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--noise", "uniform"], "give --sigma, the half_width"),
         (["--noise", "uniform", "--sigma", 1, "--norm", "linf"], "--norm does not go with --noise uniform"),
         (["--norm", "l7"], "must be 'l2' or 'linf'"),
+        (["--procedure", "magic"], "--procedure must be one of fixed, staged, sequential, budgeted, got 'magic'"),
+        (["--procedure", "sequential"], "give --radius 0.5, or several"),
+        (["--procedure", "sequential", "--radius", 9], "radius 9 can never be shown"),
+        (["--procedure", "sequential", "--radius", -1], "radius must be one positive number or several"),
+        (["--procedure", "staged", "--radius", 0.1, "--radius", 0.2], "certifies one radius"),
+        (["--procedure", "staged", "--radius", 0.1, "--stages", "10,x"], "stages must be at least 1"),
+        (["--procedure", "budgeted", "--price", -1], "price must be non-negative"),
+        (["--radius", 0.5], "--radius does not go with --procedure fixed"),
+        (["--procedure", "budgeted", "--runner-up"], "--runner-up does not go with --procedure budgeted"),
+        (["--inverse-temperature", 2], "goes with --bound hoeffding or bernstein"),
         (["--bound", "guess"], "--bound must be one of clopper-pearson, hoeffding, bernstein"),
         (["--data", "mnist5k"], "has inputs of shape (1, 28, 28) but the model lenet takes (1, 8, 8)"),
         (["--data", "minst"], "did you mean"),
@@ -198,3 +213,12 @@ def test_the_demo_in_small(tmp_path: Path) -> None:
     assert {"radius-accuracy.png", "digit.png", "lenet-sigma0.5-1epochs-seed0.safetensors"} <= names
     again = call(*small)
     assert "The model is there" in again.stdout
+
+
+def test_radii_in_a_row() -> None:
+    words = ["certify", "--radius", "0.25", "0.5", "1", "--n", "5", "--out", "x"]
+    wanted = ["certify", "--radius", "0.25", "--radius", "0.5", "--radius", "1", "--n", "5", "--out", "x"]
+    assert spread(words) == wanted
+    assert spread(wanted) == wanted
+    assert spread(["analyze", "0.5", "0.6", "--radius"]) == ["analyze", "0.5", "0.6", "--radius"]
+    assert spread([]) == []

@@ -102,7 +102,7 @@ def test_purposes_never_share_a_draw() -> None:
     smoothed.certify(x, PROCEDURE)
     smoothed.predict(x, Predict(n=200))
     assert sum(count > 1 for count in recorder.rows.values()) == 128, "one block checks the model, twice for each call"
-    assert sum(recorder.rows.values()) == 4 * 128 + (1 + 3 + 2) * 128
+    assert sum(recorder.rows.values()) == 4 * 128 + 50 + 300 + 200
 
 
 def test_exactly_n_draws_are_counted() -> None:

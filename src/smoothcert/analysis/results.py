@@ -198,4 +198,8 @@ def _settings(config: Mapping[str, Any], records: Sequence[Record]) -> dict[str,
         values = [getattr(certificate, key) for certificate in certificates]
         if all(value == values[0] for value in values):
             settings[key] = str(values[0]) if key == "scope" else values[0]
+    given = sorted({decision.radius for certificate in certificates for decision in certificate.decisions})
+    if given:
+        listed = ", ".join(map(str, given))
+        settings["note"] = f"only the given radii were decided ({listed}): ACR and other radii are lower bounds"
     return settings

@@ -12,6 +12,7 @@ from typing import Any
 from smoothcert.analysis import measures
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
+from smoothcert.analysis.savings import Savings, savings
 from smoothcert.errors import InputError
 
 MOST_RADII = 8
@@ -35,6 +36,7 @@ class Row:
     abstentions: Share
     mean_draws: float | None
     mean_seconds: float | None
+    savings: Savings | None  # None: nothing to compare with
     settings: Mapping[str, Any]
 
     @property
@@ -60,6 +62,7 @@ class Row:
             "acr_interval": dataclasses.asdict(self.acr_interval),
             "accuracy": [{"radius": r, **share.to_json()} for r, share in zip(radii, self.accuracy, strict=True)],
             "abstentions": self.abstentions.to_json(),
+            "savings": None if self.savings is None else self.savings.to_json(),
             "total_draws": self.total_draws,
             "total_seconds": self.total_seconds,
             "settings": dict(self.settings),
@@ -83,6 +86,11 @@ class Summary:
                 names.setdefault(row.note, []).append(row.name)
         return tuple(note if len(who) == len(self.rows) else f"{', '.join(who)}: {note}" for note, who in names.items())
 
+    @property
+    def costs(self) -> tuple[str, ...]:
+        """What each row saved against fixed n, in a line."""
+        return tuple(f"{row.name}: {row.savings}" for row in self.rows if row.savings is not None)
+
     def to_json(self) -> dict[str, Any]:
         """Plain JSON in full precision; nothing is rounded."""
         return {
@@ -103,7 +111,9 @@ def summarise(results: Sequence[Results], radii: Sequence[float] | None = None, 
         raise InputError("results must hold at least one run or log")
     chosen = usual_radii(results) if radii is None else tuple(float(r) for r in radii)
     named = [f"{result.name}: {warning}" for result in results for warning in result.warnings]
-    return Summary(chosen, tuple(_row(result, chosen, seed) for result in results), (*named, *subset_warnings(results)))
+    return Summary(
+        chosen, tuple(_row(result, chosen, seed, results) for result in results), (*named, *subset_warnings(results))
+    )
 
 
 def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[float, ...]:
@@ -134,7 +144,7 @@ def _round_numbers(size: float) -> Iterator[Fraction]:
         power += 1
 
 
-def _row(result: Results, radii: Sequence[float], seed: int) -> Row:
+def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Results]) -> Row:
     return Row(
         name=result.name,
         noise=_noise(result.settings.get("noise")),
@@ -148,6 +158,7 @@ def _row(result: Results, radii: Sequence[float], seed: int) -> Row:
         abstentions=measures.abstentions(result.records),
         mean_draws=measures.mean_draws(result.records),
         mean_seconds=measures.mean_seconds(result.records),
+        savings=savings(result, others),
         settings=result.settings,
     )
 

@@ -43,6 +43,7 @@ def markdown(summary: Summary) -> str:
         cells += [_share(row.abstentions, ceiling=True), _draws(row), _seconds(row)]
         lines.append(_line(cells))
     lines += ["", f"{_caption(summary)} Draws and seconds are per input."]
+    lines += [f"\n{cost}." for cost in summary.costs]
     lines += [f"\n**Warning.** {warning}" for warning in summary.warnings]
     lines += [f"\nNote: {note}." for note in summary.notes]
     return "\n".join(lines) + "\n"

@@ -1,23 +1,32 @@
 """How many draws, when to stop, what may be claimed. Procedures are conversations; no torch, no model in sight."""
 
-from smoothcert.certify.certificate import ABSTAIN, Certificate, Prediction, Scope
+from smoothcert.certify.budgeted import Budgeted
+from smoothcert.certify.certificate import ABSTAIN, Certificate, Decision, Prediction, Scope
 from smoothcert.certify.conversation import Ask, Conversation, Geometry, Procedure, converse
 from smoothcert.certify.fixed import Fixed
 from smoothcert.certify.predict import Predict
+from smoothcert.certify.sequential import Sequential
+from smoothcert.certify.staged import Staged
 
-PROCEDURES: dict[str, type[Procedure]] = {procedure.name: procedure for procedure in (Fixed,)}
+PROCEDURES: dict[str, type[Procedure]] = {
+    procedure.name: procedure for procedure in (Fixed, Staged, Sequential, Budgeted)
+}
 
 __all__ = [
     "ABSTAIN",
     "PROCEDURES",
     "Ask",
+    "Budgeted",
     "Certificate",
     "Conversation",
+    "Decision",
     "Fixed",
     "Geometry",
     "Predict",
     "Prediction",
     "Procedure",
     "Scope",
+    "Sequential",
+    "Staged",
     "converse",
 ]

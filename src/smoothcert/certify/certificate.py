@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
 from typing import Any
 
@@ -21,6 +21,16 @@ class Scope(StrEnum):
     FIXED = "fixed classifier"
     MEMORY = "memory"
     OWN = "this input's own classifier"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided about one given radius, and when: the look or stage `step` of `steps`."""
+
+    radius: float
+    certified: bool
+    step: int  # from 1
+    steps: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,6 +78,7 @@ class Certificate(Answered):
     p_lower: float  # \underline{p_A}
     p_upper: float | None = None  # \overline{p_B}; None: bounded by 1 - p_lower
     scope: Scope = Scope.FIXED
+    decisions: tuple[Decision, ...] = ()  # for procedures that decide given radii: one each, ascending
 
     def __str__(self) -> str:
         sure = f"{self.scope}, wrong with probability at most {self.alpha:g}"
@@ -78,8 +89,12 @@ class Certificate(Answered):
 
     @property
     def votes(self) -> tuple[int, ...]:
-        """Votes per class of the draws that bound the probability (not of those that chose the class)."""
-        return self.tallies["bound"].votes
+        """Votes per class of the draws that decided: not of those that chose the class, nor of earlier stages."""
+        return list(self.tallies.values())[-1].votes
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; floats keep full precision."""
+        return super().to_json() | {"decisions": [asdict(decision) for decision in self.decisions]}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
@@ -87,7 +102,8 @@ class Certificate(Answered):
         known = {f.name for f in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
         values["tallies"] = {purpose: Tally.from_json(tally) for purpose, tally in data["tallies"].items()}
-        certificate = cls(**values | {"scope": Scope(data["scope"])})
+        decisions = tuple(Decision(**decision) for decision in data["decisions"])
+        certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions})
         certificate._check()
         return certificate
 

@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Protocol, TypeVar
 from smoothcert.certify.certificate import Certificate
 from smoothcert.errors import InputError
 from smoothcert.stats import Bound, Tally
+from smoothcert.stats.rounding import down
 
 Answer = TypeVar("Answer")
 
@@ -29,6 +30,8 @@ class Ask:
     def __post_init__(self) -> None:
         check_draws("n", self.n)
 
+
+CHOOSE, BOUND = "choose", "bound"  # purposes: the class is chosen on draws that never bound it
 
 Conversation = Generator[Ask, Tally, Answer]
 
@@ -46,6 +49,8 @@ class Geometry(Protocol):
     def required_p(self, radius: float) -> float:
         """The smallest p_lower that certifies `radius`, rounded up."""
 
+    def __hash__(self) -> int: ...
+
 
 @dataclass(frozen=True)
 class Procedure(ABC):
@@ -60,6 +65,10 @@ class Procedure(ABC):
     @abstractmethod
     def most_draws(self) -> int:
         """The most draws that one input can take, those that choose the class included."""
+
+    @abstractmethod
+    def fixed_draws(self) -> int:
+        """What `Fixed` would take per input to show as much, n0 included: what savings are measured against."""
 
     def describe(self) -> dict[str, Any]:
         """Name and options, as they stand in a record."""
@@ -89,6 +98,16 @@ def check_draws(name: str, value: int, smallest: int = 1) -> None:
         raise InputError(f"{name} must be a whole number of draws, got {value!r}")
     if value < smallest:
         raise InputError(f"{name} must be at least {smallest}, got {value}: fewer draws can never give an answer")
+
+
+def check_reachable(noise: Geometry, radius: float, p_lower: float) -> None:
+    """Refuse a radius that even votes without a single failure, worth `p_lower`, could not show."""
+    if p_lower < noise.required_p(radius):
+        most = down(noise.radius(p_lower), 4)
+        raise InputError(
+            f"radius {radius:g} can never be shown: all draws agreeing give {noise.norm} radius {most}; "
+            "ask for a smaller radius, or give more draws or more noise"
+        )
 
 
 def _plain(value: Any) -> Any:

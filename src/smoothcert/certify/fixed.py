@@ -7,11 +7,18 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 from smoothcert.certify.certificate import ABSTAIN, Certificate
-from smoothcert.certify.conversation import Ask, Conversation, Geometry, Procedure, check_draws, check_level
+from smoothcert.certify.conversation import (
+    BOUND,
+    CHOOSE,
+    Ask,
+    Conversation,
+    Geometry,
+    Procedure,
+    check_draws,
+    check_level,
+)
 from smoothcert.stats import Bound, ClopperPearson, Tally
 from smoothcert.stats.rounding import down, up
-
-CHOOSE, BOUND = "choose", "bound"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,6 +66,10 @@ class Fixed(Procedure):
     def most_draws(self) -> int:
         """n0 + n, always."""
         return self.n0 + self.n
+
+    def fixed_draws(self) -> int:
+        """n0 + n: it is the measure."""
+        return self.most_draws()
 
     def _bounds(self, tally: Tally, label: int) -> tuple[float, float | None]:
         if not self.runner_up:

@@ -42,6 +42,23 @@ for _command in (certify.certify, predict.predict, analyze.analyze, demo.demo):
     app.command()(polite(_command))
 
 
+def spread(arguments: list[str]) -> list[str]:
+    """`--radius 0.25 0.5` as `--radius 0.25 --radius 0.5`, which is how options repeat."""
+    out: list[str] = []
+    for position, argument in enumerate(arguments):
+        listed = bool(out) and position > 1 and _is_number(argument) and _is_number(arguments[position - 1])
+        out += ["--radius", argument] if listed and out[-2] == "--radius" else [argument]
+    return out
+
+
+def _is_number(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return False
+    return True
+
+
 def main() -> None:
     """The entry point of `smoothcert`."""
-    app()
+    app(args=spread(sys.argv[1:]))

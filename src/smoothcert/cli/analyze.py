@@ -37,6 +37,8 @@ def analyze(
     else:
         console = Console(width=None if Console().is_terminal else 120, highlight=False)
         console.print(analysis.rich_table(summary))
+        for cost in summary.costs:
+            console.print(cost, markup=False)
         for note in summary.notes:
             console.print(f"note: {note}", style="dim", markup=False)
         if figure is not None:

@@ -9,7 +9,6 @@ import typer
 
 from smoothcert.cli import options as o
 from smoothcert.cli.progress import certifying
-from smoothcert.errors import InputError
 
 
 def certify(
@@ -20,15 +19,28 @@ def certify(
     noise: o.NoiseName = "gaussian",
     norm: o.Norm = None,
     values: o.Values = None,
-    n: Annotated[int, typer.Option(help="Draws that bound the probability.")] = 100_000,
+    procedure: Annotated[
+        str,
+        typer.Option(
+            help="fixed: the largest radius, n draws. sequential: given radii, as few draws as possible. "
+            "staged: CertifyAdp. budgeted: the largest radius, draws where they pay."
+        ),
+    ] = "fixed",
+    radius: Annotated[list[float], typer.Option(help="Radius to certify; several for sequential: 0.25 0.5 1.")] = [],  # noqa: B006
+    n: Annotated[int, typer.Option(help="Draws that bound the probability, or the fixed n to match.")] = 100_000,
     n0: Annotated[int, typer.Option(help="Draws that choose the class.")] = 100,
     alpha: o.Alpha = 0.001,
-    bound: Annotated[str, typer.Option(help="clopper-pearson (hard votes), hoeffding or bernstein (soft scores).")] = (
-        "clopper-pearson"
-    ),
-    inverse_temperature: Annotated[float, typer.Option(help="Of the softmax, for soft bounds.")] = 1.0,
+    beta: Annotated[
+        float | None, typer.Option(help="Power that giving up early may cost (sequential, staged). Default: 0.001.")
+    ] = None,
+    stages: Annotated[str | None, typer.Option(help="Of staged, as in 100,1000,10000,120000. Default: from n.")] = None,
+    price: Annotated[float | None, typer.Option(help="Of draws, for budgeted: see Budgeted.")] = None,
+    bound: Annotated[
+        str | None, typer.Option(help="Of fixed: clopper-pearson (votes), hoeffding or bernstein (soft scores).")
+    ] = None,
+    inverse_temperature: Annotated[float | None, typer.Option(help="Of the softmax, for soft bounds.")] = None,
     runner_up: Annotated[
-        bool, typer.Option("--runner-up", help="Bound the runner-up too: certifies p_A < 1/2.")
+        bool, typer.Option("--runner-up", help="Of fixed: bound the runner-up too; certifies p_A < 1/2.")
     ] = False,
     split: Annotated[str, typer.Option(help="test or train.")] = "test",
     start: Annotated[int, typer.Option(help="First input.")] = 0,
@@ -44,18 +56,14 @@ def certify(
 ) -> None:
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert import architectures, datasets
-    from smoothcert.certify import Fixed
+    from smoothcert.cli.procedures import ProcedureOptions
     from smoothcert.engine import Smoothed
     from smoothcert.execution import run_config
     from smoothcert.runs import Run
-    from smoothcert.stats import BOUNDS, ClopperPearson
 
-    if bound not in BOUNDS:
-        raise InputError(f"--bound must be one of {', '.join(BOUNDS)}, got {bound!r}")
-    kind = BOUNDS[bound]
-    # Only soft bounds have a temperature.
-    estimate = kind() if kind is ClopperPearson else kind(inverse_temperature)  # type: ignore[call-arg]
-    procedure = Fixed(n0=n0, n=n, alpha=alpha, bound=estimate, runner_up=runner_up)
+    chosen = ProcedureOptions(radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up).build(
+        procedure
+    )
     subset = datasets.Subset(start=start, every=every, limit=limit)
     checkpoint = architectures.load(model, o.device(device))
     dataset = datasets.load(data, split, root=data_root)
@@ -75,6 +83,6 @@ def certify(
         "architecture": checkpoint.architecture.to_json(),
         "fingerprint": checkpoint.fingerprint,
     }
-    run = Run.start(out, run_config(smoothed, procedure, dataset, subset, about))
-    certifying(run, smoothed, procedure, dataset)
+    run = Run.start(out, run_config(smoothed, chosen, dataset, subset, about))
+    certifying(run, smoothed, chosen, dataset)
     typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")

@@ -30,7 +30,7 @@ def demo(
 ) -> None:
     """Train a LeNet under noise on 4000 MNIST images, certify test images, print the table, draw the curve."""
     model = out / f"lenet-sigma{sigma:g}-{epochs}epochs-seed{seed}.safetensors"
-    run = out / f"run-sigma{sigma:g}-{epochs}epochs-seed{seed}-n{n}-{limit}images"
+    run = out / f"fixed-n{n}-{limit}images"
     figure = out / "radius-accuracy.png"
     if model.exists():
         typer.echo(f"1. The model is there: {model}")
@@ -39,12 +39,26 @@ def demo(
         _train(model, sigma, epochs, seed, o.device(device))
     typer.echo(f"2. Certifying {limit} test images with {n} draws each, 99.9% confidence")
     certify(model=model, data="mnist5k", out=run, sigma=sigma, n=n, limit=limit, seed=seed, device=device)
-    typer.echo("3. What is proved")
-    analyze([run], figure=figure)
+    typer.echo("3. The same images at two given radii, with as few draws as possible")
+    quick = out / f"sequential-n{n}-{limit}images"
+    certify(
+        model=model,
+        data="mnist5k",
+        out=quick,
+        sigma=sigma,
+        procedure="sequential",
+        radius=[sigma, 2 * sigma],
+        n=n,
+        limit=limit,
+        seed=seed,
+        device=device,
+    )
+    typer.echo("4. What is proved")
+    analyze([run, quick], figure=figure)
     image, smoothcert = _first_image(out), _command()
     steps = {
         f"predict --model {model} --input {image}": "one answer",
-        f"analyze {run} --radii 0.3,0.6,0.9 --json": "the table for a program",
+        f"analyze {run} {quick} --radii {sigma:g},{2 * sigma:g} --json": "the table for a program",
         f"certify --model {model} --data mnist5k --every 10 --out {out}/n100000": "Cohen's n = 100000",
     }
     typer.echo("\nNext:")

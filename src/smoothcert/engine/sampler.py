@@ -142,16 +142,17 @@ class Sampler:
         # The caller's autocast would reach only some threads; a model in another precision says so by itself.
         with torch.autocast(self.device.type, enabled=False):
             noisy = [self._draw(piece) for piece in pieces]
-            batch = noisy[0] if len(noisy) == 1 else torch.cat(noisy)  # (pieces * BLOCK, ...)
+            batch = noisy[0] if len(noisy) == 1 else torch.cat(noisy)  # (rows of all pieces, ...)
             chunks = [score(model, chunk, self.num_classes) for chunk in torch.split(batch, self.rows_per_call)]
             scores = chunks[0] if len(chunks) == 1 else torch.cat(chunks)
-            parts = zip(pieces, torch.split(scores, BLOCK), strict=True)
-            return torch.stack([_counts(part[: piece.rows], piece.ask) for piece, part in parts])
+            parts = zip(pieces, torch.split(scores, [piece.rows for piece in pieces]), strict=True)
+            return torch.stack([_counts(part, piece.ask) for piece, part in parts])
 
     def _draw(self, piece: Piece) -> Tensor:
+        """The noisy rows of a piece. Noise is drawn for the whole block, so that a row's noise is its own for ever."""
         talk = piece.talk
         stream = generator(self.seed, talk.input_id, piece.ask.purpose, piece.block, self.device)
-        return talk.noise.draw(talk.x.expand(BLOCK, *talk.x.shape), stream)  # (BLOCK, ...)
+        return talk.noise.draw(talk.x.expand(BLOCK, *talk.x.shape), stream)[: piece.rows]  # (rows, ...)
 
 
 def _counts(scores: Tensor, ask: Ask) -> Tensor:

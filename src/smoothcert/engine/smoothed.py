@@ -132,6 +132,16 @@ class Smoothed:
         """What identifies the classifier that is sampled: weights, kind, dtype, and how it is run."""
         return self._describe(self._model)
 
+    def check(self, x: Inputs) -> None:
+        """Refuse inputs or a model that cannot be certified, at the price of two blocks of draws of the first input."""
+        batch = self._batch(x)
+        self._check(snapshot(self._model, self._device), batch[0], self._noise.for_inputs(batch))
+
+    def _check(self, model: Model, x: Tensor, noise: Noise) -> None:
+        stream = generator(self._seed, input_id(x), "check", 0, self._device)
+        block = noise.draw(x.to(self._device).expand(BLOCK, *x.shape), stream)
+        check_fixed(model, block, self._rows, self._num_classes)
+
     def _describe(self, model: Model) -> dict[str, Any]:
         on_cpu = self._device.type == "cpu"
         return describe(model) | {
@@ -162,9 +172,7 @@ class Smoothed:
             threads=self._threads,
         )
         classifier = self._describe(models[0])
-        x = batch[0].to(self._device).expand(BLOCK, *batch.shape[1:])
-        block = bound[0].draw(x, generator(self._seed, input_id(batch[0]), "check", 0, self._device))
-        check_fixed(models[0], block, self._rows, self._num_classes)
+        self._check(models[0], batch[0], bound[0])
 
         def talks() -> Iterator[Talk[Result]]:
             for row, x in enumerate(batch):

@@ -27,12 +27,16 @@ def run_config(
             f"data {data.name} has {data.num_classes} classes but the model answers {smoothed.num_classes}; "
             "certify the data set that the model was trained for"
         )
-    noise = smoothed.noise.for_inputs(data.tensors([0]))
+    noise, indices = smoothed.noise.for_inputs(data.tensors([0])), subset.indices(len(data))
+    # What could never work is refused now, before anything is written.
+    next(procedure.certify(noise))
+    smoothed.check(data.tensors(indices[:1]))
     return {
         "model": dict(model),
         "classifier": smoothed.describe(),
         "noise": noise.describe(),
         "procedure": procedure.describe(),
+        "fixed_draws": procedure.fixed_draws(),
         "seed": smoothed.seed,
         "data": {
             "name": data.name,
@@ -41,7 +45,7 @@ def run_config(
             "fingerprint": data.fingerprint,
             "subset": subset.to_json(),
         },
-        "indices": subset.indices(len(data)),
+        "indices": indices,
         "versions": {
             "smoothcert": smoothcert.__version__,
             "python": platform.python_version(),

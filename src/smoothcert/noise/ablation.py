@@ -51,13 +51,18 @@ class Ablation(Noise):
     def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
         """Keep a coordinate with probability q, else give it one of *all* levels; q + (1 - q)/values = keep."""
         top = self.values - 1
-        threshold = self._threshold if strength is None else per_row(_thresholds(strength, self.values), x).long()
+        threshold: int | Tensor = self._threshold
+        if strength is not None:
+            each = [_threshold(keep, self.values) for keep in strength.float().tolist()]
+            threshold = per_row(torch.tensor(each, device=x.device), x).long()
         coin = torch.randint(0, 2**KEEP_BITS, x.shape, generator=generator, device=x.device)
         level = torch.randint(0, WORD, x.shape, generator=generator, device=x.device).remainder_(self.values)
         return torch.where(coin < threshold, (x * top).round(), level.to(x.dtype)) / top
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """The largest r with rho_r(p_lower) + rho_r(1 - p_upper) > 1; rho_r is the least mass left at distance r."""
+        if p_upper is None and p_lower < 1:
+            return float(next(r for r in itertools.count() if p_lower < self.required_p(r + 1)))
         low = Fraction(p_lower)
         high = low if p_upper is None else 1 - Fraction(p_upper)
         if low >= 1 or high >= 1:
@@ -71,13 +76,7 @@ class Ablation(Noise):
         """The smallest float that leaves more than half of the mass at distance ceil(radius)."""
         check_radius(radius)
         r = math.ceil(radius)
-        if r == 0:
-            return math.nextafter(0.5, 1)
-        exact = self._mass_needed(r)
-        p = float(exact)
-        while Fraction(p) <= exact:
-            p = math.nextafter(p, 2)
-        return p
+        return math.nextafter(0.5, 1) if r == 0 else _required_p(self._threshold, self.values, r)
 
     def for_inputs(self, x: Tensor) -> Self:
         """Refuse inputs that are not on the levels."""
@@ -91,17 +90,23 @@ class Ablation(Noise):
 
     @property
     def _threshold(self) -> int:
-        return int(_thresholds(torch.tensor([self.keep], dtype=torch.float32), self.values))
+        return _threshold(self.strength, self.values)
 
     def _least_mass(self, r: int, p: Fraction) -> Fraction:
         """rho_r(p): a set with mass p at x has at least this mass at any x' that differs in r coordinates."""
         regions, whole = _regions(self._threshold, self.values, r)
         return _fill(p, regions, whole)
 
-    def _mass_needed(self, r: int) -> Fraction:
-        """The p with rho_r(p) = 1/2: the same filling, with the roles of x and x' exchanged."""
-        regions, whole = _regions(self._threshold, self.values, r)
-        return _fill(Fraction(1, 2), [(there, here) for here, there in regions], whole)
+
+@lru_cache(maxsize=4096)
+def _required_p(threshold: int, values: int, r: int) -> float:
+    """The smallest float above the p with rho_r(p) = 1/2: the same filling, with the roles of x and x' exchanged."""
+    regions, whole = _regions(threshold, values, r)
+    exact = _fill(Fraction(1, 2), [(there, here) for here, there in regions], whole)
+    p = float(exact)
+    while Fraction(p) <= exact:
+        p = math.nextafter(p, 2)
+    return p
 
 
 def _fill(mass: Fraction, regions: list[tuple[int, int]], whole: int) -> Fraction:
@@ -118,11 +123,11 @@ def _fill(mass: Fraction, regions: list[tuple[int, int]], whole: int) -> Fractio
     return Fraction(filled, whole)
 
 
-def _thresholds(keep: Tensor, values: int) -> Tensor:
+@lru_cache(maxsize=4096)
+def _threshold(keep: float, values: int) -> int:
     """q = (keep - 1/values) / (1 - 1/values) in units of 2^-24."""
-    q: Tensor = (keep.double() - 1 / values) / (1 - 1 / values)
-    threshold: Tensor = (q * 2**KEEP_BITS).round().long()
-    return threshold
+    share: float = (keep - 1 / values) / (1 - 1 / values)
+    return round(share * (1 << KEEP_BITS))
 
 
 @lru_cache(maxsize=4096)

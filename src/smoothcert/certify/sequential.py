@@ -1,0 +1,114 @@
+"""Certify given radii with as few draws as possible: the exact group-sequential test (`stats.group_sequential`)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from smoothcert.certify.certificate import ABSTAIN, Certificate, Decision
+from smoothcert.certify.conversation import (
+    BOUND,
+    CHOOSE,
+    Ask,
+    Conversation,
+    Geometry,
+    Procedure,
+    check_draws,
+    check_level,
+    check_reachable,
+)
+from smoothcert.errors import InputError
+from smoothcert.stats import Tally, lower_bound
+from smoothcert.stats.boundary_store import stored_boundaries
+from smoothcert.stats.group_sequential import MOST_DRAWS
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sequential(Procedure):
+    """n0 draws choose the class; then draws are counted on until every given radius is certified or given up.
+
+    All draws count at every look, and alpha is spent exactly, so that it takes several times fewer draws than
+    CertifyAdp and many times fewer than `Fixed` with n draws, at the same power (within 0.001). The certified radius,
+    the largest given one that is shown, is false with probability at most alpha, however many radii are given.
+    """
+
+    name: ClassVar[str] = "sequential"
+    radius: float | Sequence[float]
+    n: int = 100_000
+    alpha: float = 0.001
+    beta: float = 0.001
+    n0: int = 100
+
+    def __post_init__(self) -> None:
+        check_level("alpha", self.alpha)
+        check_level("beta", self.beta)
+        check_draws("n0", self.n0)
+        check_draws("n", self.n)
+        radii = (self.radius,) if isinstance(self.radius, int | float) else tuple(sorted(set(self.radius)))
+        if not radii or not all(0 < radius < math.inf for radius in radii):
+            raise InputError(f"radius must be one positive number or several, got {self.radius}")
+        object.__setattr__(self, "radius", radii if len(radii) > 1 else radii[0])
+
+    @property
+    def radii(self) -> tuple[float, ...]:
+        """The given radii, ascending."""
+        return (self.radius,) if isinstance(self.radius, int | float) else tuple(self.radius)
+
+    def certify(self, noise: Geometry) -> Conversation[Certificate]:
+        """Look at all draws so far; certify, give up, or go on."""
+        check_reachable(noise, self.radii[0], lower_bound(self.n, self.n, self.alpha))
+        wanted = {radius: noise.required_p(radius) for radius in self.radii}
+        tables = stored_boundaries(
+            tuple(p for p in sorted(set(wanted.values())) if p < 1), self.n, self.alpha, self.beta
+        )
+        boundary = {radius: next((t for t in tables if t.p0 == p), None) for radius, p in wanted.items()}
+        looks = tables[0].looks
+
+        chosen = yield Ask(CHOOSE, self.n0)
+        label, tally = chosen.top, Tally.empty(chosen.num_classes)
+        decided: dict[float, Decision] = {}
+        for step, look in enumerate(looks, start=1):
+            tally += yield Ask(BOUND, look - tally.draws)
+            failures = tally.draws - tally.votes[label]
+            for radius, table in boundary.items():
+                if radius in decided:
+                    continue
+                if table is not None and failures <= table.certify[step - 1]:
+                    decided[radius] = Decision(radius, True, step, len(looks))
+                elif table is None or failures >= table.give_up[step - 1]:
+                    decided[radius] = Decision(radius, False, step, len(looks))
+            if len(decided) == len(boundary):
+                break
+        decisions = tuple(decided[radius] for radius in self.radii)
+        return self._certificate(noise, label, {CHOOSE: chosen, BOUND: tally}, decisions)
+
+    def most_draws(self) -> int:
+        """A bound that holds for every radius and noise."""
+        return self.n0 + math.ceil(MOST_DRAWS * self.n)
+
+    def fixed_draws(self) -> int:
+        """The fixed test whose power it matches."""
+        return self.n0 + self.n
+
+    def _certificate(
+        self, noise: Geometry, label: int, tallies: dict[str, Tally], decisions: tuple[Decision, ...]
+    ) -> Certificate:
+        tally = tallies[BOUND]
+        shown = [decision for decision in decisions if decision.certified]
+        radius = shown[-1].radius if shown else 0.0
+        what = f"{tally.votes[label]} of {tally.draws} votes for {label}"
+        verdict = f"radius {radius} is certified" if shown else f"radius {self.radii[0]} is not shown"
+        return Certificate(
+            label=label if shown else ABSTAIN,
+            radius=radius,
+            reason=f"{verdict} after look {decisions[-1].step} of {decisions[-1].steps}: {what}",
+            norm=noise.norm,
+            # What the test shows is p_A > p0. A bound from votes that were stopped by looking at them would be false.
+            p_lower=noise.required_p(radius) if shown else 0.0,
+            alpha=self.alpha,
+            tallies=tallies,
+            procedure=self.describe(),
+            decisions=decisions,
+        )

@@ -1,0 +1,57 @@
+"""SampleRF, TimeRF and the shares per step, by hand."""
+
+from pathlib import Path
+
+import pytest
+
+from smoothcert.analysis import markdown, read_all, summarise
+from smoothcert.certify import Ask, Fixed, Procedure, Staged, converse
+from smoothcert.noise import Gaussian
+from smoothcert.runs import Record, Run
+from smoothcert.stats import Tally
+
+
+def write(path: Path, procedure: Procedure, shares: list[float], seconds: float) -> Path:
+    """A run whose input i gets this share of votes for class 0, in every wish."""
+    config = {
+        "indices": list(range(len(shares))),
+        "procedure": procedure.describe(),
+        "fixed_draws": procedure.fixed_draws(),
+    }
+    run = Run.start(path, config)
+    with run.writing() as writer:
+        for i, share in enumerate(shares):
+
+            def draw(ask: Ask, share: float = share) -> Tally:
+                return Tally((round(ask.n * share), ask.n - round(ask.n * share)))
+
+            writer.append(Record.of(i, 0, converse(procedure.certify(Gaussian(0.25)), draw), seconds))
+    return path
+
+
+def test_shares_and_factors(tmp_path: Path) -> None:
+    staged = Staged(radius=0.25, stages=(100, 1_000, 120_000), n0=100)  # p0 = .841
+    shares = [1.0, 1.0, 0.4, 0.9]  # certified in stage 1 twice, given up in 1, certified in 2
+    a = write(tmp_path / "staged", staged, shares, 0.5)
+    b = write(tmp_path / "fixed", Fixed(n=100_000), shares, 20.0)
+    summary = summarise(read_all([a, b]))
+    saved, none = (row.savings for row in summary.rows)
+    assert none is None, "the measure itself saves nothing"
+    assert saved is not None
+    assert [(s.number, s.certified, s.given_up) for s in saved.steps] == [(1, 0.5, 0.25), (2, 0.25, 0.0)]
+    assert saved.mean_draws == (3 * 200 + 1_200) / 4
+    assert saved.sample_rf == pytest.approx(staged.fixed_draws() / 450)
+    assert saved.time_rf == 40.0
+    (line,) = summary.costs
+    assert line.startswith("staged: SampleRF 2")
+    assert "TimeRF 40.0; % certified + given up at step 1: 50.0+25.0, 2: 25.0+0.0" in line
+    assert line in markdown(summary)
+    assert "only the given radii were decided (0.25)" in summary.notes[0]
+    assert summary.to_json()["rows"][0]["savings"]["sample_rf"] == saved.sample_rf
+
+
+def test_without_a_fixed_run_there_is_no_time_to_compare(tmp_path: Path) -> None:
+    staged = Staged(radius=0.25, stages=(100, 1_000, 120_000), n0=100)
+    (row,) = summarise(read_all([write(tmp_path / "staged", staged, [1.0], 0.5)])).rows
+    assert row.savings is not None
+    assert row.savings.time_rf is None
