@@ -107,7 +107,13 @@ def load(path: str | Path, device: str | torch.device = "cpu", *, expect: str | 
         raise InputError(f"{path} is damaged: its weights are not the ones that were saved; copy or save it again")
     model.load_state_dict(tensors, assign=True)
     model.eval()
-    return Checkpoint(_on(model, device), architecture, details, fingerprint(model))
+    identity = fingerprint(model)
+    if identity is None:
+        raise InputError(
+            f"{path} holds the architecture {architecture.name}, which has no fingerprint: keep only numbers, strings, "
+            "tensors and modules in its attributes, and no hooks"
+        )
+    return Checkpoint(_on(model, device), architecture, details, identity)
 
 
 def _copy(name: str, value: Any) -> Tensor:

@@ -37,7 +37,7 @@ class Budgeted(Procedure):
 
     name: ClassVar[str] = "budgeted"
     most: int = 100_000
-    price: float = 0.02
+    price: float = 0.015
     alpha: float = 0.001
     pilot: int = 500
 

@@ -233,7 +233,7 @@ def _last_look(plans: list[_Plan], n: int, alpha: float) -> int:
 def _around(p0: float, n: int) -> list[float]:
     """Where the power of a test at p0 with n draws rises from 0 to 1."""
     deviation = math.sqrt(p0 * (1 - p0) / n)
-    rising = [p0 + z * deviation for z in np.arange(0.0, 7.0, 0.5)]
+    rising = [p0 + z * deviation for z in (0.5, 1.0, 1.25, 1.5, 1.75, 2.0, 2.5, 3.5, 5.0, 6.5)]
     return [p for p in rising if p < 1] + [(1 + p0) / 2]
 
 
