@@ -105,7 +105,7 @@ def test_several_radii_are_each_decided() -> None:
     assert Certificate.from_json(certificate.to_json()) == certificate
 
 
-@pytest.mark.parametrize("radius", [0.0, -1.0, [], [0.5, float("inf")], float("nan")])
+@pytest.mark.parametrize("radius", [0.0, -1.0, [], [0.5, float("inf")], float("nan"), True, "0.5"])
 def test_refusals(radius: object) -> None:
     with pytest.raises(InputError, match="radius must be one positive number or several"):
         Sequential(radius=radius)  # type: ignore[arg-type]
@@ -114,3 +114,11 @@ def test_refusals(radius: object) -> None:
 def test_radii_out_of_reach_are_refused() -> None:
     with pytest.raises(InputError, match="can never be shown"):
         run(lambda total, n: 0, Sequential(radius=3.0, n=10_000))
+
+
+def test_numpy_numbers_and_tiny_alphas() -> None:
+    procedure = Sequential(radius=np.float32(0.5), alpha=np.float64(0.001))  # type: ignore[arg-type]
+    assert procedure == Sequential(radius=0.5, alpha=0.001)
+    assert type(procedure.radius) is float
+    with pytest.raises(InputError, match="alpha must be at least 1e-20"):
+        Sequential(radius=0.5, alpha=1e-30)

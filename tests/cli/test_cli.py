@@ -117,6 +117,7 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--procedure", "staged", "--radius", 0.1, "--radius", 0.2], "certifies one radius"),
         (["--procedure", "staged", "--radius", 0.1, "--stages", "10,x"], "stages must be at least 1"),
         (["--procedure", "budgeted", "--price", -1], "price must be non-negative"),
+        (["--procedure", "budgeted", "--n0", 50], "--n0 does not go with --procedure budgeted"),
         (["--radius", 0.5], "--radius does not go with --procedure fixed"),
         (["--procedure", "budgeted", "--runner-up"], "--runner-up does not go with --procedure budgeted"),
         (["--inverse-temperature", 2], "goes with --bound hoeffding or bernstein"),

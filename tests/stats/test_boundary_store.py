@@ -1,3 +1,4 @@
+import json
 from pathlib import Path
 
 import pytest
@@ -37,6 +38,27 @@ def test_a_changed_or_torn_file_is_computed_again(files: Path) -> None:
         stored_boundaries.cache_clear()
         assert stored_boundaries(*ARGUMENTS) == first
         assert path.read_text() == whole
+
+
+def test_a_forged_file_is_not_believed(files: Path) -> None:
+    """Boundaries that certify anything, with a digest that fits: the exact check finds that they do not keep alpha."""
+    first = stored_boundaries(*ARGUMENTS)
+    (path,) = files.iterdir()
+    content = json.loads(path.read_text())["content"]
+    forgeries = [
+        {"certify": list(first[0].looks)},
+        {"certify": [a + 20 for a in first[0].certify]},
+        {"certify": first[0].certify[:-1]},
+        {"p0": 0.5},
+        {"looks": list(reversed(first[0].looks))},
+        {"certify": [float(a) for a in first[0].certify]},
+    ]
+    for forged in [*forgeries, None]:
+        tables = [] if forged is None else [{**content["tables"][0], **forged}]
+        false = {**content, "tables": tables}
+        path.write_text(json.dumps({"digest": boundary_store._digest(false), "content": false}))
+        stored_boundaries.cache_clear()
+        assert stored_boundaries(*ARGUMENTS) == first
 
 
 def test_a_folder_that_cannot_be_written_only_costs_time(files: Path) -> None:

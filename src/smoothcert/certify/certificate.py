@@ -89,7 +89,10 @@ class Certificate(Answered):
 
     @property
     def votes(self) -> tuple[int, ...]:
-        """Votes per class of the draws that decided: not of those that chose the class, nor of earlier stages."""
+        """Votes per class of the draws that decided: not of those that chose the class, nor of earlier stages.
+
+        Those of Sequential and Staged were stopped by looking at them: they must not be bounded again.
+        """
         return list(self.tallies.values())[-1].votes
 
     def to_json(self) -> dict[str, Any]:

@@ -28,7 +28,7 @@ def certify(
     ] = "fixed",
     radius: Annotated[list[float], typer.Option(help="Radius to certify; several for sequential: 0.25 0.5 1.")] = [],  # noqa: B006
     n: Annotated[int, typer.Option(help="Draws that bound the probability, or the fixed n to match.")] = 100_000,
-    n0: Annotated[int, typer.Option(help="Draws that choose the class.")] = 100,
+    n0: Annotated[int | None, typer.Option(help="Draws that choose the class. Default: 100.")] = None,
     alpha: o.Alpha = 0.001,
     beta: Annotated[
         float | None, typer.Option(help="Power that giving up early may cost (sequential, staged). Default: 0.001.")

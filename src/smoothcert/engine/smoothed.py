@@ -31,7 +31,9 @@ class Smoothed:
             original is not touched, and may change meanwhile. A function must be fixed by itself.
         num_classes: number of classes C.
         noise: what is added, and so in which norm the certificates speak.
-        seed: certificates are a function of (seed, input, procedure, model): the same again, always.
+        seed: certificates are a function of (seed, input, procedure, model): the same again, always. alpha holds for a
+            procedure, n and radius that were settled before any draw of this seed was seen; to try again with other
+            settings take another seed, and pay for the best of k tries.
         batch_size: rows per model call, whole blocks of 128 from there on. Default: 128 on a CPU, where the model then
             always sees the same shape and votes are the same to the last one; 1024 elsewhere.
         device: where to run. Default: where the module is.

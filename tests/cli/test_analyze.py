@@ -1,0 +1,190 @@
+"""`analyze` and `compare` on runs with simulated votes and on logs made here."""
+
+import csv
+import dataclasses
+import io
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from smoothcert.certify import Ask, Fixed, Procedure, Sequential, converse
+from smoothcert.cli import app
+from smoothcert.runs import Record, Run
+from smoothcert.stats import Tally
+from smoothcert.stats.geometry import RecordedGeometry
+
+NOISE = {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64}
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def write_run(path: Path, procedure: Procedure, *, seed: int = 0, inputs: int = 20) -> Path:
+    config = {
+        "indices": list(range(inputs)),
+        "noise": NOISE,
+        "procedure": procedure.describe(),
+        "fixed_draws": procedure.fixed_draws(),
+        "seed": seed,
+        "data": {"name": "digits", "split": "test"},
+    }
+    run, rng = Run.start(path, config), np.random.default_rng(seed)
+    with run.writing() as writer:
+        for i in range(inputs):
+            p = 1 - 0.6 * rng.random() ** 3
+
+            def draw(ask: Ask, p: float = p) -> Tally:
+                k = int(rng.binomial(ask.n, p))
+                return Tally((k, ask.n - k))
+
+            made = converse(procedure.certify(RecordedGeometry.of(NOISE)), draw)
+            writer.append(Record.of(i, 0, dataclasses.replace(made, noise=NOISE, seed=seed), 0.5))
+    return path
+
+
+def write_log(path: Path, scale: float) -> Path:
+    rows = [f"{20 * i}\t{i % 9 + 1}\t{i % 9 + 1 if i % 3 else -1}\t{scale * (i % 7):.4f}\n" for i in range(500)]
+    path.write_text("idx\tlabel\tpredict\tradius\n" + "".join(rows))
+    return path
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("analyze")
+    write_run(folder / "seed0", Fixed(n=500), seed=0)
+    write_run(folder / "seed1", Fixed(n=500), seed=1)
+    write_run(folder / "sequential", Sequential(radius=0.25, n=500))
+    write_log(folder / "low.tsv", 0.1234)
+    write_log(folder / "high.tsv", 0.2345)
+    return folder
+
+
+def test_every_format(folder: Path) -> None:
+    logs = [folder / "low.tsv", folder / "high.tsv", "--radii", "0,0.5"]
+    as_json = json.loads(call("analyze", *logs, "--json").stdout)
+    assert [row["name"] for row in as_json["rows"]] == ["low", "high"]
+    rows = list(csv.DictReader(io.StringIO(call("analyze", *logs, "--csv").stdout)))
+    assert [row["name"] for row in rows] == ["low", "high"]
+    # of 500, 333 are not abstentions; the radius is 0.5 or more for i % 7 in {5, 6} and {3, 4, 5, 6}
+    for row, first in zip(rows, (5, 3), strict=True):
+        right = [i for i in range(500) if i % 3]
+        assert row["% at 0"] == f"{len(right) / 5:.1f}"
+        assert row["% at 0.5"] == f"{len([i for i in right if i % 7 >= first]) / 5:.1f}"
+    assert call("analyze", *logs, "--latex").stdout.startswith("\\begin{table}")
+    assert "| name | noise |" in call("analyze", *logs, "--markdown").stdout
+    assert "ACR" in call("analyze", *logs).stdout
+
+
+def test_a_folder_is_a_leaderboard(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "deep").mkdir()
+    write_log(tmp_path / "low.tsv", 0.1234)
+    write_log(tmp_path / "deep" / "high.tsv", 0.2345)
+    (tmp_path / "other.tsv").write_text("a\tb\n")
+    done = call("analyze", tmp_path, "--csv")
+    assert done.exit_code == 0, done.output
+    assert [row["name"] for row in csv.DictReader(io.StringIO(done.stdout))] == ["high", "low"]
+    assert "warning: skipped: " in done.stderr
+    assert "other.tsv" in done.stderr
+
+
+def test_another_alpha_and_fewer_draws(folder: Path) -> None:
+    rows = {}
+    for options in ("", "--alpha 0.05", "--alpha 0.001", "--n 500", "--n 50"):
+        done = call("analyze", folder / "seed0", "--json", *options.split())
+        assert done.exit_code == 0, done.output
+        (rows[options],) = json.loads(done.stdout)["rows"]
+    same = rows[""]["acr"]
+    assert rows["--alpha 0.001"]["acr"] == rows["--n 500"]["acr"] == same
+    assert rows["--alpha 0.05"]["acr"] > same > rows["--n 50"]["acr"] > 0
+    assert (rows["--n 50"]["mean_draws"], rows["--n 50"]["settings"]["procedure"]["n"]) == (150, 50)
+    text = call("analyze", folder / "seed0", "--alpha", 0.05).stdout
+    assert "computed again from the stored votes at alpha 0.05" in " ".join(text.split())
+
+
+def test_seeds_are_averaged_and_the_envelope_is_added(folder: Path) -> None:
+    done = call("analyze", folder / "seed0", folder / "seed1", "--seeds", "--envelope", "--json")
+    assert done.exit_code == 0, done.output
+    data = json.loads(done.stdout)
+    acrs = [row["acr"] for row in data["rows"]]
+    assert data["rows"][2]["name"] == "best of each input (UE)"
+    assert acrs[2] >= max(acrs[:2])
+    assert data["averages"][0]["acr"]["mean"] == pytest.approx(sum(acrs[:2]) / 2)
+    assert "mean of 2: seed*" in call("analyze", folder / "seed0", folder / "seed1", "--seeds").stdout
+
+
+@pytest.mark.parametrize("kind", [None, "curves", "sigma", "draws", "saved"])
+def test_every_kind_of_figure(folder: Path, tmp_path: Path, kind: str | None) -> None:
+    options = [] if kind is None else ["--kind", kind]
+    done = call("analyze", folder / "seed0", folder / "sequential", "--figure", tmp_path / "a.svg", *options)
+    assert done.exit_code == 0, done.output
+    assert "The figure is in" in done.stdout
+    assert (tmp_path / "a.svg").read_text().startswith("<?xml")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["low.tsv", "--alpha", 0.01], "low keeps no votes"),
+        (["sequential", "--alpha", 0.01], "only runs of 'fixed' can be computed again"),
+        (["seed0", "--alpha", 2], "alpha must lie strictly between 0 and 1"),
+        (["seed0", "--n", 501], "n must be at most the 500 draws"),
+        (["seed0", "--n", 9], "n must be at least 10, got 9"),
+        (["seed0", "--csv", "--latex"], "a table has one format, got --latex and --csv"),
+        (["seed0", "--seeds"], "no two runs are of the same method"),
+        (["seed0", "--envelope"], "at least two results"),
+        (["low.tsv", "seed0", "--envelope"], "there is no envelope"),
+        (["seed0", "--kind", "pie", "--figure", "a.png"], "--kind must be one of curves, sigma, draws, saved"),
+        (["seed0", "--kind", "draws"], "--kind draws needs --figure"),
+        (["seed0", "seed1", "--envelope", "--kind", "draws", "--figure", "a.png"], "--envelope does not go with"),
+        (["seed0", "--figure", "a.gif"], "must end in .png, .svg, .pdf"),
+        (["low.tsv", "--kind", "sigma", "--figure", "a.png"], "low does not record the noise"),
+        (["seed0", "--radii", "a,b"], "--radii must be numbers"),
+        (["seed0", "seed0"], "was given twice"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence(folder: Path, monkeypatch, arguments: list[object], words: str) -> None:
+    monkeypatch.chdir(folder)
+    done = call("analyze", *arguments)
+    assert (done.exit_code, words in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.output
+    assert done.stdout == ""
+    assert not (folder / "a.png").exists()
+
+
+def test_compare_in_words_and_numbers(folder: Path, tmp_path: Path) -> None:
+    pair = [folder / "high.tsv", folder / "low.tsv"]
+    done = call("compare", *pair, "--radii", "0,0.5", "--figure", tmp_path / "scatter.png")
+    assert done.exit_code == 0, done.output
+    words = " ".join(done.stdout.split())
+    assert "high has a larger ACR than low on 500 shared inputs, by at least" in words
+    assert "% at 0.5" in words
+    assert (tmp_path / "scatter.png").read_bytes().startswith(b"\x89PNG")
+    data = json.loads(call("compare", *pair, "--radii", "0,0.5", "--json").stdout)
+    assert data["inputs"] == 500
+    at_zero, at_half = data["accuracy"]
+    assert (at_zero["difference"], at_zero["only"]["p_value"]) == (0, 1)
+    only = len([i for i in range(500) if i % 3 and i % 7 in (3, 4)])
+    assert (at_half["only"]["a"], at_half["only"]["b"]) == (only, 0)
+    assert at_half["only"]["p_value"] == pytest.approx(2 * 0.5**only, rel=1e-9)
+    assert data["acr"]["interval"]["low"] > 0
+    assert data["radii"]["b"] == 0
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["low.tsv", "none.tsv"], "does not exist"),
+        (["low.tsv", "low.tsv"], "was given twice"),
+        (["low.tsv", "seed0"], "nothing to compare"),
+        (["low.tsv", "high.tsv", "--figure", "a.gif"], "must end in .png, .svg, .pdf"),
+        (["low.tsv", "high.tsv", "--radii", "-1"], "radii must be non-negative"),
+    ],
+)
+def test_compare_refuses_in_one_sentence(folder: Path, monkeypatch, arguments: list[object], words: str) -> None:
+    monkeypatch.chdir(folder)
+    done = call("compare", *arguments)
+    assert (done.exit_code, words in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.output
+    assert done.stdout == ""
