@@ -1,4 +1,4 @@
-"""The torch-free formulas are those of the noises, to the last bit."""
+"""What is read from a record has the geometry of the noise that wrote it, to the last bit."""
 
 import itertools
 
@@ -54,6 +54,8 @@ def test_every_noise_but_ablation_has_its_formula() -> None:
         ({}, "noise None cannot be computed"),
         ({"name": "gaussian", "sigma": -1, "norm": "l2"}, "it was damaged"),
         ({"name": "gaussian", "sigma": True, "norm": "l2"}, "it was damaged"),
+        ({"name": "gaussian", "sigma": 10**400, "norm": "l2"}, "it was damaged"),
+        ({"name": "gaussian", "sigma": 1e-60, "norm": "l2"}, "it was damaged"),
         ({"name": "uniform", "half_width": 1.0, "norm": "l2"}, "it was damaged"),
         ({"name": "gaussian", "sigma": 1.0, "norm": "linf", "dim": None}, "depend on the dimension"),
     ],

@@ -13,7 +13,8 @@ import torch
 from torch import Tensor
 
 from smoothcert.errors import InputError
-from smoothcert.noise.base import Noise, check_radius, per_row
+from smoothcert.noise.base import Noise, per_row
+from smoothcert.stats.geometry import check_radius
 
 KEEP_BITS = 24
 WORD = 2**62

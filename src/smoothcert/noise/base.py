@@ -14,10 +14,6 @@ from torch import Tensor
 
 from smoothcert.errors import InputError
 
-# float64 formulas below are good to a few units in the last place; what is claimed is moved this much to the safe
-# side, relative, which is far more than their error and far less than anybody can see (tested against 50 digits).
-SAFETY = 2.0**-46
-
 
 @dataclass(frozen=True)
 class Noise(ABC):
@@ -68,22 +64,6 @@ def check_positive(name: str, value: float) -> None:
         raise InputError(f"{name} must be a positive finite number, got {value}")
 
 
-def check_radius(radius: float) -> None:
-    """Refuse a radius that is not a non-negative finite number."""
-    if not 0 <= radius < math.inf:
-        raise InputError(f"radius must be non-negative and finite, got {radius}")
-
-
 def per_row(strength: Tensor, x: Tensor) -> Tensor:
     """A strength per row, (B,), shaped to multiply x (B, ...)."""
     return strength.to(x).view(-1, *[1] * (x.dim() - 1))  # (B, 1, ..., 1)
-
-
-def rounded_down(radius: float) -> float:
-    """At least 0 and a hair below: a claim is never rounded up."""
-    return max(0.0, radius - abs(radius) * SAFETY)
-
-
-def rounded_up(p: float) -> float:
-    """A requirement on a probability, a hair above."""
-    return min(1.0, p + p * SAFETY)

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
 import torch
-from scipy import special
 from torch import Tensor
 
 from smoothcert.errors import InputError
-from smoothcert.noise.base import Noise, check_positive, check_radius, per_row, rounded_down, rounded_up
+from smoothcert.noise.base import Noise, check_positive, per_row
+from smoothcert.stats.geometry import gaussian_radius, gaussian_required_p
 
 # Phi^-1 is infinite at 0 and 1, and float32 is there already at 1 - 6e-8. Beyond this the soft radius is flat.
 SOFT_CLAMP = 1e-6
@@ -40,18 +40,11 @@ class Gaussian(Noise):
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """sigma/2 (Phi^-1(p_lower) - Phi^-1(p_upper)), over sqrt(dim) for linf."""
-        if p_upper is None:
-            radius = self.strength * float(special.ndtri(p_lower)) if p_lower > 0.5 else 0.0
-        elif p_lower <= p_upper:
-            radius = 0.0
-        else:
-            radius = self.strength / 2 * _quantile_gap(p_lower, p_upper)
-        return rounded_down(radius / self._l2_per_unit)
+        return gaussian_radius(self.strength, p_lower, p_upper, self._l2_per_unit)
 
     def required_p(self, radius: float) -> float:
         """Phi(radius / sigma), with the radius times sqrt(dim) for linf."""
-        check_radius(radius)
-        return rounded_up(float(special.ndtr(radius * self._l2_per_unit / self.strength)))
+        return gaussian_required_p(self.strength, radius, self._l2_per_unit)
 
     def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
         """Differentiable radius of mean scores, (B,) each (Zhai et al. 2020, equation 7).
@@ -78,9 +71,3 @@ class Gaussian(Noise):
         if self.dim is None:
             raise InputError("linf radii depend on the dimension: give Gaussian(sigma, norm='linf', dim=...)")
         return math.sqrt(self.dim)
-
-
-def _quantile_gap(p_lower: float, p_upper: float) -> float:
-    """Phi^-1(p_lower) - Phi^-1(p_upper), less the rounding of either: the difference may cancel."""
-    a, b = float(special.ndtri(p_lower)), float(special.ndtri(p_upper))
-    return a - b - (abs(a) + abs(b)) * 2.0**-48

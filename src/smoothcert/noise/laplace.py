@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from smoothcert.noise.base import Noise, check_positive, check_radius, per_row, rounded_down, rounded_up
+from smoothcert.noise.base import Noise, check_positive, per_row
+from smoothcert.stats.geometry import laplace_radius, laplace_required_p
 
 
 @dataclass(frozen=True)
@@ -43,16 +43,8 @@ class Laplace(Noise):
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """The better of the two bounds; the first always is for p_upper = 1 - p_lower."""
-        gap = 2 * (1 - p_lower) if p_upper is None else 1 - p_lower + p_upper
-        if gap >= 1:
-            return 0.0
-        ratio = 0.0
-        if p_upper:  # log1p, because the logarithm of a quotient near 1 would cancel
-            ratio = 0.5 * math.log1p((p_lower - p_upper) / p_upper * (1 - 2.0**-50))
-        # The logarithm of a number near 1 loses what 1 - p lost; the gap is at least as large as computed plus one ulp.
-        return rounded_down(self.strength * max(-math.log(math.nextafter(gap, 1)), ratio))
+        return laplace_radius(self.strength, p_lower, p_upper)
 
     def required_p(self, radius: float) -> float:
         """1 - exp(-radius / scale) / 2."""
-        check_radius(radius)
-        return rounded_up(1 - math.exp(-radius / self.strength) / 2)
+        return laplace_required_p(self.strength, radius)

@@ -8,7 +8,8 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from smoothcert.noise.base import Noise, check_positive, check_radius, per_row, rounded_down, rounded_up
+from smoothcert.noise.base import Noise, check_positive, per_row
+from smoothcert.stats.geometry import uniform_radius, uniform_required_p
 
 
 @dataclass(frozen=True)
@@ -38,12 +39,11 @@ class Uniform(Noise):
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """half_width (p_lower - p_upper)."""
-        return rounded_down(self.strength * (p_lower - (1 - p_lower if p_upper is None else p_upper)))
+        return uniform_radius(self.strength, p_lower, p_upper)
 
     def required_p(self, radius: float) -> float:
         """(1 + radius / half_width) / 2; 1, which no finite sample shows, where the noise is too narrow."""
-        check_radius(radius)
-        return rounded_up(0.5 + radius / (2 * self.strength))
+        return uniform_required_p(self.strength, radius)
 
     def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
         """Differentiable radius of mean scores, (B,) each."""

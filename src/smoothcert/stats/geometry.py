@@ -1,7 +1,6 @@
-"""What a probability buys, as formulas alone: radii of a noise that is known by its description, without torch.
+"""What a probability buys, as formulas alone: without torch, for noises and for whoever has only a record.
 
-The theorems and their references stand with the noises (`smoothcert.noise`); here are the same numbers, to the last
-bit, for whoever has only a record.
+The theorems and their references stand with the noises (`smoothcert.noise`), which use these formulas.
 """
 
 from __future__ import annotations
@@ -17,7 +16,7 @@ from scipy import special
 from smoothcert.errors import InputError
 
 # float64 formulas below are good to a few units in the last place; what is claimed is moved this much to the safe
-# side, relative, which is far more than their error and far less than anybody can see.
+# side, relative, which is far more than their error and far less than anybody can see (tested against 50 digits).
 SAFETY = 2.0**-46
 STRENGTHS = {"gaussian": "sigma", "uniform": "half_width", "laplace": "scale"}
 NORMS = {"gaussian": ("l2", "linf"), "uniform": ("l1",), "laplace": ("l1",)}
@@ -45,13 +44,13 @@ class RecordedGeometry:
                 f"radii of the noise {name!r} cannot be computed from a record, only those of {', '.join(STRENGTHS)}; "
                 "certify again with the model"
             )
-        strength, norm = description.get(STRENGTHS[name]), description.get("norm")
-        if not _is_positive(strength) or norm not in NORMS[name]:
+        strength, norm = _as_drawn(description.get(STRENGTHS[name])), description.get("norm")
+        if strength is None or norm not in NORMS[name]:
             raise InputError(f"the record describes no {name} noise that can be ({dict(description)}): it was damaged")
         dim = description.get("dim")
         if norm == "linf" and (type(dim) is not int or dim < 1):
             raise InputError("linf radii depend on the dimension of the inputs, which the record does not name")
-        return cls(name, float(np.float32(strength)), str(norm), math.sqrt(dim) if norm == "linf" and dim else 1.0)
+        return cls(name, strength, str(norm), math.sqrt(dim) if norm == "linf" and dim else 1.0)
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """The radius certified by p_A >= p_lower and p_B <= p_upper (default 1 - p_lower), rounded down; at least 0."""
@@ -62,13 +61,10 @@ class RecordedGeometry:
 
     def required_p(self, radius: float) -> float:
         """The smallest p_lower whose radius reaches `radius` with p_upper = 1 - p_lower, rounded up."""
-        if not 0 <= radius < math.inf:
-            raise InputError(f"radius must be non-negative and finite, got {radius}")
         if self.name == "gaussian":
-            return rounded_up(float(special.ndtr(radius * self.per_unit / self.strength)))
-        if self.name == "uniform":
-            return rounded_up(0.5 + radius / (2 * self.strength))
-        return rounded_up(1 - math.exp(-radius / self.strength) / 2)
+            return gaussian_required_p(self.strength, radius, self.per_unit)
+        formula = uniform_required_p if self.name == "uniform" else laplace_required_p
+        return formula(self.strength, radius)
 
 
 def gaussian_radius(sigma: float, p_lower: float, p_upper: float | None, per_unit: float = 1.0) -> float:
@@ -83,9 +79,21 @@ def gaussian_radius(sigma: float, p_lower: float, p_upper: float | None, per_uni
     return rounded_down(radius / per_unit)
 
 
+def gaussian_required_p(sigma: float, radius: float, per_unit: float = 1.0) -> float:
+    """Phi(radius / sigma)."""
+    check_radius(radius)
+    return rounded_up(float(special.ndtr(radius * per_unit / sigma)))
+
+
 def uniform_radius(half_width: float, p_lower: float, p_upper: float | None) -> float:
     """half_width (p_lower - p_upper)."""
     return rounded_down(half_width * (p_lower - (1 - p_lower if p_upper is None else p_upper)))
+
+
+def uniform_required_p(half_width: float, radius: float) -> float:
+    """(1 + radius / half_width) / 2; 1, which no finite sample shows, where the noise is too narrow."""
+    check_radius(radius)
+    return rounded_up(0.5 + radius / (2 * half_width))
 
 
 def laplace_radius(scale: float, p_lower: float, p_upper: float | None) -> float:
@@ -100,6 +108,18 @@ def laplace_radius(scale: float, p_lower: float, p_upper: float | None) -> float
     return rounded_down(scale * max(-math.log(math.nextafter(gap, 1)), ratio))
 
 
+def laplace_required_p(scale: float, radius: float) -> float:
+    """1 - exp(-radius / scale) / 2."""
+    check_radius(radius)
+    return rounded_up(1 - math.exp(-radius / scale) / 2)
+
+
+def check_radius(radius: float) -> None:
+    """Refuse a radius that is not a non-negative finite number."""
+    if not 0 <= radius < math.inf:
+        raise InputError(f"radius must be non-negative and finite, got {radius}")
+
+
 def rounded_down(radius: float) -> float:
     """At least 0 and a hair below: a claim is never rounded up."""
     return max(0.0, radius - abs(radius) * SAFETY)
@@ -110,5 +130,8 @@ def rounded_up(p: float) -> float:
     return min(1.0, p + p * SAFETY)
 
 
-def _is_positive(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 < value < math.inf
+def _as_drawn(value: object) -> float | None:
+    """A strength as float32 draws it; None if it is no positive number there."""
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < float(np.finfo(np.float32).max):
+        return None
+    return float(np.float32(value)) or None
