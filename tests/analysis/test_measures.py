@@ -16,6 +16,7 @@ from smoothcert.analysis import (
     certified_accuracy,
     certified_shares,
     mean_draws,
+    mean_interval,
     mean_seconds,
     share_interval,
 )
@@ -157,6 +158,8 @@ def test_nothing_is_refused() -> None:
         certified_accuracy([], [0.5])
     with pytest.raises(InputError, match="at least one record"):
         acr_interval([], seed=0)
+    with pytest.raises(InputError, match="at least one number"):
+        mean_interval([], seed=0)
 
 
 @pytest.mark.parametrize("radius", [-0.1, math.nan, math.inf])

@@ -4,7 +4,18 @@ from pathlib import Path
 
 import pytest
 
-from smoothcert.analysis import average_certified_radius, certified_accuracy, read, shared, subset_warnings, summarise
+from smoothcert.analysis import (
+    average_certified_radius,
+    certified_accuracy,
+    compare,
+    latex,
+    leaderboard,
+    read,
+    shared,
+    subset_warnings,
+    summarise,
+    upper_envelope,
+)
 from smoothcert.stats.rounding import percent
 
 LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
@@ -60,3 +71,41 @@ def test_mnist_beside_cifar_is_no_comparison() -> None:
     assert "500 are shared by all" in first
     assert "not of the same data" in second
     assert {row.inputs for row in summarise(shared(both)).rows} == {500}
+
+
+def test_the_table_of_cohen_in_latex() -> None:
+    # methods.md, section 6, rounded down here: .4289 is .42887 and .5417 is .54165
+    logs = [read(LOGS / f"cohen_cifar10_resnet110_sigma{sigma}.tsv") for sigma in ("0.25", "0.50", "1.00")]
+    lines = latex(summarise(logs, [0, 0.25, 0.5, 0.75])).replace(r"\textbf", "").replace("{", "").replace("}", "")
+    first = next(line for line in lines.splitlines() if line.startswith(r"cohen\_cifar10\_resnet110\_sigma0.25"))
+    assert first.removesuffix(r" \\").split(" & ")[1:] == ["0.4288", "74.8", "60.0", "42.8", "26.6"]
+    assert "& 0.5375 &" in lines
+    assert "& 0.5416 &" in lines
+
+
+def test_the_folder_is_a_leaderboard_per_data_set() -> None:
+    board = leaderboard([LOGS])
+    assert [result.name.rsplit("_", 1)[0] for result in board.results] == [
+        *["smoothmix_mnist_lenet", *["gaussian_mnist_lenet"] * 3],
+        *["cohen_cifar10_resnet110"] * 3,
+        "cohen_imagenet_resnet50_sigma0.25",
+    ]
+    assert board.skipped == ()
+
+
+def test_smoothmix_against_its_baseline() -> None:
+    a, b = (read(LOGS / f"{name}_mnist_lenet_sigma0.50.tsv") for name in ("smoothmix", "gaussian"))
+    got = compare(a, b, [0.0, 1.75])
+    assert got.inputs == 10_000
+    assert got.acr_difference == pytest.approx(1.6927 - 1.5591, abs=1e-4)
+    assert got.acr_interval.low > 0.12, "paired: far shorter than the intervals of either"
+    clean, far = got.accuracy
+    assert clean.interval.high < 0 < far.interval.low, "it pays with accuracy at 0"
+
+
+def test_the_envelope_over_sigmas() -> None:
+    logs = [read(LOGS / f"cohen_cifar10_resnet110_sigma{sigma}.tsv") for sigma in ("0.25", "0.50", "1.00")]
+    best = upper_envelope(logs)
+    assert len(best.records) == 500
+    # worked out with awk from the three files: per input the largest radius among the correct
+    assert round(average_certified_radius(best.records), 4) == 0.7631

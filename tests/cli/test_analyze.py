@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
+from smoothcert.analysis import read, reanalyse
+from smoothcert.architectures import Architecture, build, save
 from smoothcert.certify import Ask, Fixed, Procedure, Sequential, converse
 from smoothcert.cli import app
 from smoothcert.runs import Record, Run
@@ -188,3 +190,23 @@ def test_compare_refuses_in_one_sentence(folder: Path, monkeypatch, arguments: l
     done = call("compare", *arguments)
     assert (done.exit_code, words in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.output
     assert done.stdout == ""
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--sigma", 0.3],
+        ["--sigma", 0.3, "--norm", "linf", "--runner-up"],
+        ["--noise", "uniform", "--sigma", 0.7, "--bound", "bernstein"],
+        ["--noise", "laplace", "--sigma", 0.3],
+    ],
+    ids=lambda options: " ".join(map(str, options)),
+)
+def test_what_the_engine_certified_is_reproduced_to_the_last_bit(tmp_path: Path, options: list[object]) -> None:
+    spec = Architecture("lenet", 10, (1, 8, 8))
+    save(tmp_path / "net.safetensors", build(spec, seed=0), spec, {})
+    certify = ["certify", "--model", tmp_path / "net.safetensors", "--data", "digits", "--out", tmp_path / "run"]
+    done = call(*certify, "--n", 200, "--limit", 5, "--workers", 1, *options)
+    assert done.exit_code == 0, done.output
+    run = read(tmp_path / "run")
+    assert reanalyse(run, alpha=0.001, n=200).records == run.records

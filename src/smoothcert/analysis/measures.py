@@ -76,7 +76,7 @@ def certified_shares(records: Sequence[Record], radii: Sequence[float]) -> tuple
         if not 0 <= r < math.inf:
             raise InputError(f"radii must be non-negative finite numbers, got {r}")
     _refuse_none(records)
-    reached = np.sort([record.radius for record in records if _right(record)])
+    reached = np.sort([record.radius for record in records if right(record)])
     below = np.searchsorted(reached, np.asarray(radii, dtype=np.float64), side="left")  # radius == r still counts
     return tuple(Share(len(reached) - int(k), len(records)) for k in below)
 
@@ -87,7 +87,7 @@ def average_certified_radius(records: Sequence[Record]) -> float:
     It equals the area under the certified-accuracy curve. Radii are summed without rounding error, so the order of the
     records does not matter.
     """
-    return math.fsum(_gains(records)) / len(records)
+    return math.fsum(gains(records)) / len(records)
 
 
 def acr_interval(records: Sequence[Record], *, seed: int, resamples: int = RESAMPLES, level: float = LEVEL) -> Interval:
@@ -97,15 +97,22 @@ def acr_interval(records: Sequence[Record], *, seed: int, resamples: int = RESAM
     Clopper-Pearson it is approximate: its coverage tends to `level` with many inputs, and where all inputs gain the
     same radius it has no width.
     """
-    gains = np.sort(_gains(records))  # (n,)
+    return mean_interval(gains(records), seed=seed, resamples=resamples, level=level)
+
+
+def mean_interval(values: Sequence[float], *, seed: int, resamples: int = RESAMPLES, level: float = LEVEL) -> Interval:
+    """Percentile bootstrap interval of the mean of `values`, one per input; their order does not change it."""
     if resamples < 1 or not 0 < level < 1:
         raise InputError(f"resamples must be at least 1 and level in (0, 1), got {resamples} and {level}")
+    if not len(values):
+        raise InputError("values must hold at least one number: the mean of nothing is not defined")
+    ordered = np.sort(np.asarray(values, dtype=np.float64))  # (n,)
     rng = np.random.default_rng(seed)
-    n, means = len(gains), []
+    n, means = len(ordered), []
     rows = max(1, BLOCK // n)
     for done in range(0, resamples, rows):
         chosen = rng.integers(n, size=(min(rows, resamples - done), n), dtype=np.int32)
-        means.append(gains[chosen].mean(axis=1))  # (rows,)
+        means.append(ordered[chosen].mean(axis=1))  # (rows,)
     low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
     return Interval(float(low), float(high))
 
@@ -143,12 +150,14 @@ def _mean(records: Sequence[Record], cost: Callable[[Record], float | None]) -> 
     return math.fsum(known) / len(records) if len(known) == len(records) else None
 
 
-def _gains(records: Sequence[Record]) -> list[float]:
+def gains(records: Sequence[Record]) -> list[float]:
+    """What each record adds to the ACR: its radius if the answer is right, else 0."""
     _refuse_none(records)
-    return [float(record.radius) if _right(record) else 0.0 for record in records]
+    return [float(record.radius) if right(record) else 0.0 for record in records]
 
 
-def _right(record: Record) -> bool:
+def right(record: Record) -> bool:
+    """Answered, and with the true label."""
     return record.correct and not record.abstained
 
 

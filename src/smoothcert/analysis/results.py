@@ -51,6 +51,12 @@ class Results:
         norm = self.settings.get("norm")
         return norm if isinstance(norm, str) else None
 
+    @property
+    def note(self) -> str | None:
+        """What a reader of the numbers should know."""
+        note = self.settings.get("note")
+        return note if isinstance(note, str) else None
+
 
 def read(path: str | Path) -> Results:
     """Read a run folder or a public TSV log; anything else is refused with one sentence (InputError).

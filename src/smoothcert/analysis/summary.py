@@ -13,6 +13,7 @@ from smoothcert.analysis import measures
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
 from smoothcert.analysis.savings import Savings, savings
+from smoothcert.analysis.seeds import Average, averages
 from smoothcert.errors import InputError
 
 MOST_RADII = 8
@@ -76,6 +77,7 @@ class Summary:
     radii: tuple[float, ...]
     rows: tuple[Row, ...]
     warnings: tuple[str, ...]
+    averages: tuple[Average, ...] = ()  # over seeds, where they were asked for
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -97,22 +99,28 @@ class Summary:
             "radii": list(self.radii),
             "level": measures.LEVEL,
             "rows": [row.to_json(self.radii) for row in self.rows],
+            "averages": [average.to_json(self.radii) for average in self.averages],
             "warnings": list(self.warnings),
         }
 
 
-def summarise(results: Sequence[Results], radii: Sequence[float] | None = None, *, seed: int = 0) -> Summary:
+def summarise(
+    results: Sequence[Results], radii: Sequence[float] | None = None, *, seeds: bool = False, seed: int = 0
+) -> Summary:
     """Measure every result at the same radii (chosen by `usual_radii` if none are given).
 
-    `seed` is that of the bootstrap of the ACR. Warnings of the results carry their name; those about the comparison
-    follow.
+    With `seeds`, methods of which there are several runs are averaged too. `seed` is that of the bootstrap of the ACR.
+    Warnings of the results carry their name; those about the comparison follow.
     """
     if not results:
         raise InputError("results must hold at least one run or log")
     chosen = usual_radii(results) if radii is None else tuple(float(r) for r in radii)
     named = [f"{result.name}: {warning}" for result in results for warning in result.warnings]
     return Summary(
-        chosen, tuple(_row(result, chosen, seed, results) for result in results), (*named, *subset_warnings(results))
+        chosen,
+        tuple(_row(result, chosen, seed, results) for result in results),
+        (*named, *subset_warnings(results)),
+        averages(results, chosen) if seeds else (),
     )
 
 

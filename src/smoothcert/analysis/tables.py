@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from smoothcert.analysis.measures import Interval, Share
+from smoothcert.analysis.seeds import Average
 from smoothcert.analysis.summary import MOST_RADII, Row, Summary
 from smoothcert.stats.rounding import down, percent, up
 
@@ -35,13 +36,16 @@ def rich_table(summary: Summary) -> Table:
 
 def markdown(summary: Summary) -> str:
     """The summary as a Markdown table, intervals in brackets, followed by its warnings and notes."""
-    header = ["name", "noise", "inputs", "ACR", *map(_radius, summary.radii), "abstained", "draws", "seconds"]
+    header = ["name", "noise", "inputs", "ACR", *map(radius_title, summary.radii), "abstained", "draws", "seconds"]
     lines = [_line(header), _line(["---", "---", *["---:"] * (len(header) - 2)])]
     for row in summary.rows:
         cells = [row.name, row.noise or "", f"{row.inputs} ({row.subset})", _acr(row)]
         cells += [_share(share) for share in row.accuracy]
         cells += [_share(row.abstentions, ceiling=True), _draws(row), _seconds(row)]
         lines.append(_line(cells))
+    for average in summary.averages:
+        shares = [_spread(percent(s.mean), percent(s.deviation, ceiling=True)) for s in average.accuracy]
+        lines.append(_line([average.title, "", "", _average_acr(average), *shares, "", "", ""]))
     lines += ["", f"{_caption(summary)} Draws and seconds are per input."]
     lines += [f"\n{cost}." for cost in summary.costs]
     lines += [f"\n**Warning.** {warning}" for warning in summary.warnings]
@@ -54,14 +58,20 @@ def _block(summary: Summary, columns: Sequence[int]) -> Table:
     table.caption = Text(_caption(summary))
     table.add_column("", overflow="fold", min_width=16)
     table.add_column("", style="dim", justify="right", no_wrap=True)
-    for title in ("ACR", *(_radius(summary.radii[i]) for i in columns), "abstain"):
+    for title in ("ACR", *(radius_title(summary.radii[i]) for i in columns), "abstain"):
         table.add_column(title, justify="right", no_wrap=True)
     for number, row in enumerate(summary.rows):
         accuracy = [row.accuracy[i] for i in columns]
-        numbers = [_stacked(down(row.acr, RADIUS_DIGITS), _ends(row.acr_interval))]
-        numbers += [_stacked(percent(share.value), _percent_ends(share.interval)) for share in accuracy]
-        numbers.append(_stacked(percent(row.abstentions.value, ceiling=True), _percent_ends(row.abstentions.interval)))
-        table.add_row(_title(row), "\nlow\nhigh", *numbers, end_section=number + 1 < len(summary.rows))
+        numbers = [_stacked(down(row.acr, RADIUS_DIGITS), radius_ends(row.acr_interval))]
+        numbers += [_stacked(percent(share.value), percent_ends(share.interval)) for share in accuracy]
+        numbers.append(_stacked(percent(row.abstentions.value, ceiling=True), percent_ends(row.abstentions.interval)))
+        last = number + 1 == len(summary.rows) and not summary.averages
+        table.add_row(_title(row), "\nlow\nhigh", *numbers, end_section=not last)
+    for average in summary.averages:
+        spreads = [average.accuracy[i] for i in columns]
+        cells = [_stacked(down(average.acr.mean, RADIUS_DIGITS), (up(average.acr.deviation, RADIUS_DIGITS),))]
+        cells += [_stacked(percent(s.mean), (percent(s.deviation, ceiling=True),)) for s in spreads]
+        table.add_row(Text(average.title, style="bold"), "\n±", *cells, "")
     return table
 
 
@@ -74,7 +84,7 @@ def _title(row: Row) -> Text:
     return title
 
 
-def _stacked(value: str, ends: tuple[str, str]) -> Text:
+def _stacked(value: str, ends: Sequence[str]) -> Text:
     text = Text(value)
     text.append("\n" + "\n".join(ends), style="dim")
     return text
@@ -84,33 +94,44 @@ def _caption(summary: Summary) -> str:
     norms = sorted({row.norm for row in summary.rows if row.norm is not None})
     of = f" {' and '.join(norms)}" if norms else ""
     at = f", certified accuracy in % at each{of} radius" if summary.radii else ""
+    spread = " ± is the standard deviation over runs." if summary.averages else ""
     return (
         f"ACR: average certified{of} radius{at}; abstentions count as wrong. "
-        "Intervals are of 95%. Claims are rounded down, abstentions up."
+        f"Intervals are of 95%.{spread} Claims are rounded down, abstentions up."
     )
 
 
-def _ends(interval: Interval) -> tuple[str, str]:
+def radius_ends(interval: Interval) -> tuple[str, str]:
+    """The ends of an interval of radii, rounded outwards."""
     return down(interval.low, RADIUS_DIGITS), up(interval.high, RADIUS_DIGITS)
 
 
-def _percent_ends(interval: Interval) -> tuple[str, str]:
+def percent_ends(interval: Interval) -> tuple[str, str]:
+    """The ends of an interval of shares in percent, rounded outwards."""
     return percent(interval.low), percent(interval.high, ceiling=True)
 
 
 def _acr(row: Row) -> str:
-    low, high = _ends(row.acr_interval)
+    low, high = radius_ends(row.acr_interval)
     return f"{down(row.acr, RADIUS_DIGITS)} ({low}-{high})"
 
 
 def _share(share: Share, *, ceiling: bool = False) -> str:
-    low, high = _percent_ends(share.interval)
+    low, high = percent_ends(share.interval)
     return f"{percent(share.value, ceiling=ceiling)} ({low}-{high})"
 
 
-def _radius(radius: float) -> str:
+def radius_title(radius: float) -> str:
     """In full: a column that claims more than was counted would be a false claim."""
     return repr(radius).removesuffix(".0")
+
+
+def _average_acr(average: Average) -> str:
+    return _spread(down(average.acr.mean, RADIUS_DIGITS), up(average.acr.deviation, RADIUS_DIGITS))
+
+
+def _spread(mean: str, deviation: str) -> str:
+    return f"{mean} ± {deviation}"
 
 
 def _draws(row: Row) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from smoothcert.cli import analyze, certify, demo, predict
+from smoothcert.cli import analyze, certify, compare, demo, predict, report
 from smoothcert.errors import InputError
 
 app = typer.Typer(
@@ -38,7 +38,7 @@ def polite(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _command in (certify.certify, predict.predict, analyze.analyze, demo.demo):
+for _command in (certify.certify, predict.predict, analyze.analyze, compare.compare, report.report, demo.demo):
     app.command()(polite(_command))
 
 

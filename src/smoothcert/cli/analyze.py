@@ -1,55 +1,105 @@
-"""`smoothcert analyze`: runs and public logs become one table, with an interval on every figure."""
+"""`smoothcert analyze`: runs, public logs and folders of them become one table, with an interval on every figure."""
 
 from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from smoothcert.cli import options as o
 from smoothcert.errors import InputError
 
+if TYPE_CHECKING:
+    from smoothcert.analysis import Results, Summary
+
+KINDS = ("curves", "sigma", "draws", "saved")
+
 
 def analyze(
-    sources: Annotated[list[Path], typer.Argument(help="Run folders and public TSV logs.", show_default=False)],
-    radii: Annotated[str | None, typer.Option(help="Radii of the table, as in 0,0.25,0.5. Default: chosen.")] = None,
+    sources: Annotated[
+        list[Path],
+        typer.Argument(help="Run folders, public TSV logs, or folders of them: a leaderboard.", show_default=False),
+    ],
+    radii: o.Radii = None,
     shared: Annotated[bool, typer.Option("--shared", help="Only the inputs that all have in common.")] = False,
-    figure: Annotated[Path | None, typer.Option(help="Save the radius-accuracy curves: .png, .svg or .pdf.")] = None,
+    alpha: Annotated[float | None, typer.Option(help="Compute runs of fixed again at this alpha, from votes.")] = None,
+    n: Annotated[int | None, typer.Option(help="Compute runs of fixed again with so many of their draws.")] = None,
+    envelope: Annotated[bool, typer.Option("--envelope", help="Add the best of each input over all (UE).")] = False,
+    seeds: Annotated[bool, typer.Option("--seeds", help="Add mean and deviation of runs that differ in seed.")] = False,
+    figure: Annotated[Path | None, typer.Option(help="Save a figure: .png, .svg or .pdf.")] = None,
+    kind: Annotated[
+        str | None, typer.Option(help=f"Of the figure: {', '.join(KINDS)}. Default: curves.", show_default=False)
+    ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
+    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table (booktabs).")] = False,
+    csv: Annotated[bool, typer.Option("--csv", help="Print a CSV table.")] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Print certified accuracy at radii, ACR, abstentions and cost, each with a 95% interval."""
     from smoothcert import analysis
 
-    results = analysis.read_all(sources)
+    form = _format({"markdown": markdown, "latex": latex, "csv": csv, "json": as_json})
+    _check_kind(kind, figure, envelope)
+    board = analysis.leaderboard(sources)
+    results = list(board.results)
+    if alpha is not None or n is not None:
+        results = [analysis.reanalyse(result, alpha=alpha, n=n) for result in results]
     if shared:
         results = analysis.shared(results)
-    summary = analysis.summarise(results, None if radii is None else _numbers(radii))
+    rows = [*results, analysis.upper_envelope(results)] if envelope else results
+    summary = analysis.summarise(rows, None if radii is None else o.numbers(radii), seeds=seeds)
     if figure is not None:
-        analysis.radius_accuracy(results, figure)
-    if as_json:
-        typer.echo(json.dumps(summary.to_json(), indent=2))
-    elif markdown:
-        typer.echo(analysis.markdown(summary))
+        _draw(results, figure, kind or "curves", envelope)
+    _print(summary, form, figure)
+    for skipped in board.skipped:
+        typer.echo(f"warning: skipped: {skipped}", err=True)
+    if form not in ("markdown", "latex"):  # these hold them
+        for warning in summary.warnings:
+            typer.echo(f"warning: {warning}", err=True)
+
+
+def _format(wanted: dict[str, bool]) -> str:
+    given = [name for name, chosen in wanted.items() if chosen]
+    if len(given) > 1:
+        raise InputError(f"a table has one format, got {' and '.join(f'--{name}' for name in given)}; give one of them")
+    return given[0] if given else "terminal"
+
+
+def _check_kind(kind: str | None, figure: Path | None, envelope: bool) -> None:
+    if kind is not None and kind not in KINDS:
+        raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    if kind is not None and figure is None:
+        raise InputError(f"--kind {kind} needs --figure, the file to draw to")
+    if envelope and kind not in (None, "curves"):
+        raise InputError(f"--envelope does not go with --kind {kind}; leave one of them out")
+
+
+def _draw(results: list[Results], path: Path, kind: str, envelope: bool) -> None:
+    from smoothcert import analysis
+
+    if kind == "curves":
+        analysis.radius_accuracy(results, path, envelope=envelope)
     else:
-        console = Console(width=None if Console().is_terminal else 120, highlight=False)
+        drawing = {"sigma": analysis.sigma_histogram, "draws": analysis.draws_by_votes, "saved": analysis.draws_saved}
+        drawing[kind](results, path)
+
+
+def _print(summary: Summary, form: str, figure: Path | None) -> None:
+    from smoothcert import analysis
+
+    if form == "json":
+        typer.echo(json.dumps(summary.to_json(), indent=2))
+    elif form != "terminal":
+        text = {"markdown": analysis.markdown, "latex": analysis.latex, "csv": analysis.comma_separated}
+        typer.echo(text[form](summary), nl=form == "markdown")
+    else:
+        console = o.console()
         console.print(analysis.rich_table(summary))
         for cost in summary.costs:
             console.print(cost, markup=False)
         for note in summary.notes:
             console.print(f"note: {note}", style="dim", markup=False)
         if figure is not None:
-            console.print(f"The curves are in {figure}", markup=False)
-    if not markdown:
-        for warning in summary.warnings:
-            typer.echo(f"warning: {warning}", err=True)
-
-
-def _numbers(text: str) -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"--radii must be numbers with commas between them, as in 0,0.25,0.5, got {text!r}") from None
+            console.print(f"The figure is in {figure}", markup=False)

@@ -14,13 +14,16 @@ from smoothcert.cli import options as o
 from smoothcert.cli.analyze import analyze
 from smoothcert.cli.certify import certify
 from smoothcert.cli.progress import bar
+from smoothcert.cli.report import report
 
 if TYPE_CHECKING:
     from smoothcert.training import Epoch
 
 
 def demo(
-    out: Annotated[Path, typer.Option(help="Folder for the model, the run and the figure.")] = Path("demo"),
+    out: Annotated[Path, typer.Option(help="Folder for the model, the runs, the figure and the report.")] = Path(
+        "demo"
+    ),
     sigma: Annotated[float, typer.Option(help="Noise of training and certification.")] = 0.5,
     epochs: Annotated[int, typer.Option(help="Epochs of training.")] = 10,
     limit: Annotated[int, typer.Option(help="Test images to certify.")] = 100,
@@ -28,7 +31,7 @@ def demo(
     seed: o.Seed = 0,
     device: o.Device = None,
 ) -> None:
-    """Train a LeNet under noise on 4000 MNIST images, certify test images, print the table, draw the curve."""
+    """Train a LeNet under noise on 4000 MNIST images, certify test images; table, curve and report."""
     model = out / f"lenet-sigma{sigma:g}-{epochs}epochs-seed{seed}.safetensors"
     run = out / f"fixed-n{n}-{limit}images"
     figure = out / "radius-accuracy.png"
@@ -55,6 +58,8 @@ def demo(
     )
     typer.echo("4. What is proved")
     analyze([run, quick], figure=figure)
+    typer.echo("\n5. The page: curves, classes, and every image with its votes")
+    report([run, quick], out=out / "report.html")
     image, smoothcert = _first_image(out), _command()
     steps = {
         f"predict --model {model} --input {image}": "one answer",

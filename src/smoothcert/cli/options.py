@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
+from rich.console import Console
 
 from smoothcert.errors import InputError
 
@@ -32,6 +33,20 @@ BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Rows per mo
 Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, ... Default: cuda if there is one.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="Threads with one core each. Default: all cores.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
+Radii = Annotated[str | None, typer.Option("--radii", help="Radii of the table, as in 0,0.25,0.5. Default: chosen.")]
+
+
+def numbers(text: str) -> list[float]:
+    """The value of --radii."""
+    try:
+        return [float(part) for part in text.split(",")]
+    except ValueError:
+        raise InputError(f"--radii must be numbers with commas between them, as in 0,0.25,0.5, got {text!r}") from None
+
+
+def console() -> Console:
+    """Where tables go: as wide as the terminal, or 120 columns into a file."""
+    return Console(width=None if Console().is_terminal else 120, highlight=False)
 
 
 def device(name: str | None) -> str:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert.analysis import Results, radius_accuracy
-from smoothcert.analysis.figures import _steps
+from smoothcert.analysis.figures.curves import steps
 from smoothcert.errors import InputError
 from smoothcert.runs import Record
 
@@ -28,7 +28,7 @@ def test_the_suffix_says_the_format_and_the_file_is_reproducible(tmp_path: Path,
 
 def test_the_curve_is_the_certified_accuracy() -> None:
     records = [Record(0, 1, 1, 0.5), Record(1, 1, 1, 0.5), Record(2, 1, 1, 1.0), Record(3, 1, 2, 7.0)]
-    radii, (value, low, high) = _steps(Results("a", tuple(records)))
+    radii, (value, low, high) = steps(Results("a", tuple(records)))
     assert radii.tolist() == [0.0, 0.5, 1.0, 1.0]
     assert value.tolist() == [75.0, 75.0, 25.0, 0.0]
     assert (low <= value).all()

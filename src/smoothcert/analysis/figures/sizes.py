@@ -1,0 +1,44 @@
+"""ACR against the size of an ensemble (Horvath et al. 2022, figure 5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from smoothcert.analysis.figures.canvas import COLOURS, canvas, check_name, label, radius_label, refuse_none, save
+from smoothcert.analysis.measures import acr_interval, average_certified_radius
+from smoothcert.analysis.results import Results
+from smoothcert.errors import InputError
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def acr_by_size(sized: Sequence[tuple[int, Results]], path: str | Path, *, seed: int = 0) -> Path:
+    """Draw the ACR over the number of members k, from pairs (k, results), with its 95% bootstrap interval."""
+    check_name(path)
+    return save(acr_by_size_figure(sized, seed=seed), path)
+
+
+def acr_by_size_figure(sized: Sequence[tuple[int, Results]], *, seed: int = 0) -> Figure:
+    """The figure of `acr_by_size`: a point with an interval per result; the line joins the means of equal k."""
+    from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: PLC0415
+
+    refuse_none(sized)
+    for k, _ in sized:
+        if type(k) is not int or k < 1:
+            raise InputError(f"the size of an ensemble must be a positive whole number, got {k!r}")
+    figure, axes = canvas()
+    found: dict[int, list[float]] = {}
+    for k, result in sorted(sized, key=lambda pair: pair[0]):
+        acr, interval = average_certified_radius(result.records), acr_interval(result.records, seed=seed)
+        found.setdefault(k, []).append(acr)
+        reach = [[max(0.0, acr - interval.low)], [max(0.0, interval.high - acr)]]
+        axes.errorbar([k], [acr], yerr=reach, fmt="o", color=COLOURS[0], markersize=5, capsize=3, linewidth=1)
+    means = [sum(values) / len(values) for values in found.values()]
+    axes.plot(list(found), means, color=COLOURS[0], linewidth=1.4, zorder=1)
+    label(axes, "Members of the ensemble", f"Average certified {radius_label(result for _, result in sized)}")
+    axes.xaxis.set_major_locator(FixedLocator(list(found)) if len(found) <= 10 else MaxNLocator(integer=True))
+    axes.margins(x=0.06, y=0.1)
+    return figure

@@ -1,0 +1,60 @@
+"""The command that makes a run again, from its configuration."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+STRENGTHS = ("sigma", "half_width", "scale", "keep")
+# Of a procedure, in the words of the command line.
+RENAMED = {"most": "n", "inverse_temperature": "inverse-temperature", "runner_up": "runner-up"}
+
+
+def certify_command(name: str, settings: Mapping[str, Any]) -> str:
+    """`smoothcert certify ...` with every setting spelled out, or "" for what that command did not make.
+
+    A run names neither folders nor paths, so that it can be moved: the reader brings the model file and the data.
+    """
+    try:
+        model, data, noise = settings["model"], settings["data"], settings["noise"]
+        words = ["smoothcert", "certify", "--model", model["file"], "--data", data["name"], "--split", data["split"]]
+        words += [*_options(data["subset"]), "--noise", noise["name"]]
+        words += [word for key in STRENGTHS if key in noise for word in ("--strength", _text(noise[key]))]
+        if noise["name"] == "gaussian" and noise["norm"] != "l2":
+            words += ["--norm", noise["norm"]]
+        if noise["name"] == "ablation":
+            words += ["--values", _text(noise["values"])]
+        words += [*_procedure(settings["procedure"]), "--seed", _text(settings["seed"])]
+    except (KeyError, TypeError):
+        return ""
+    return shlex.join([*map(str, words), "--out", f"{name.rsplit('/', 1)[-1]}-again"])
+
+
+def _procedure(procedure: Mapping[str, Any]) -> list[str]:
+    options = {
+        RENAMED.get(key, key): value for key, value in procedure.items() if key not in ("name", "pilot", "bound")
+    }
+    bound: dict[str, Any] = dict(procedure.get("bound", {}))
+    if bound:
+        options["bound"] = bound.pop("name")
+        options |= {RENAMED.get(key, key): value for key, value in bound.items()}
+    if isinstance(options.get("stages"), list):
+        options["stages"] = ",".join(map(str, options["stages"]))
+    return ["--procedure", str(procedure["name"]), *_options(options)]
+
+
+def _options(values: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    for key, value in values.items():
+        if value is True:
+            words.append(f"--{key}")
+        elif isinstance(value, list):
+            words += [word for one in value for word in (f"--{key}", _text(one))]
+        elif value is not None and value is not False:
+            words += [f"--{key}", _text(value)]
+    return words
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)
