@@ -94,6 +94,15 @@ def test_the_draws_of_a_look_are_never_asked_twice() -> None:
     assert all(ask.n % 128 == 0 for ask in asked[1:-1]), "whole blocks: no draw is thrown away"
 
 
+@pytest.mark.parametrize("extra", [128, -1, -128])
+def test_a_block_that_is_doubled_or_lost_is_refused(extra: int) -> None:
+    def draw(ask: Ask) -> Tally:
+        return Tally((ask.n + (extra if ask.purpose == "bound" else 0), 0))
+
+    with pytest.raises(InputError, match=f"the wish was for 128 draws .bound., the answer has {128 + extra}"):
+        converse(PROCEDURE.certify(NOISE), draw)
+
+
 def test_several_radii_are_each_decided() -> None:
     procedure = Sequential(radius=[1.0, 0.25, 0.5, 9.0], n=10_000)
     assert procedure.radii == (0.25, 0.5, 1.0, 9.0)

@@ -1,5 +1,6 @@
 """A run that is killed at any moment and resumed has the same records as one that was not."""
 
+import contextlib
 import json
 import os
 import random
@@ -14,7 +15,7 @@ import pytest
 import torch
 
 from smoothcert.architectures import Architecture, build, save
-from smoothcert.certify import Fixed
+from smoothcert.certify import Fixed, Sequential
 from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
 from smoothcert.errors import InputError
@@ -110,6 +111,29 @@ def test_resume_certifies_only_what_is_missing(tmp_path: Path) -> None:
     assert sorted(seen) == list(range(6))
     labels = {record.index: record.label for record in run.records()}
     assert labels == {i: int(data.labels[i]) for i in range(6)}
+
+
+def test_a_sequential_run_interrupted_inside_looks_is_the_same(tmp_path: Path) -> None:
+    """Stopped after any number of draws and resumed, again and again: looks are never repeated with luck."""
+    data, procedure = load("digits"), Sequential(radius=[0.05, 0.1], n=3_000)
+    smoothed = Smoothed(build(Architecture("lenet", 10, (1, 8, 8)), seed=0), 10, Gaussian(0.25), workers=1)
+    config = run_config(smoothed, procedure, data, Subset(limit=5), {})
+    whole = Run.start(tmp_path / "whole", config)
+    certify_into(whole, smoothed, procedure, data)
+    run, random_ = Run.start(tmp_path / "stopped", config), random.Random(0)
+    for _ in range(30):
+        left = [random_.randrange(100, 4_000)]
+
+        def stop(draws: int, left: list[int] = left) -> None:
+            left[0] -= draws
+            if left[0] < 0:
+                raise KeyboardInterrupt
+
+        with contextlib.suppress(KeyboardInterrupt):
+            certify_into(run, smoothed, procedure, data, on_draws=stop)
+    certify_into(run, smoothed, procedure, data)
+    assert [r.certificate for r in run.records()] == [r.certificate for r in whole.records()]
+    assert len({r.certificate.draws for r in run.records() if r.certificate}) > 1, "inputs differ in how long they take"
 
 
 def test_the_records_draw_the_same_noise_again(tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 from smoothcert.certify.budgeted import Budgeted
 from smoothcert.certify.certificate import ABSTAIN, Certificate, Decision, Prediction, Scope
-from smoothcert.certify.conversation import Ask, Conversation, Geometry, Procedure, converse
+from smoothcert.certify.conversation import Ask, Conversation, Geometry, Procedure, answered, converse
 from smoothcert.certify.fixed import Fixed
 from smoothcert.certify.predict import Predict
 from smoothcert.certify.sequential import Sequential
@@ -28,5 +28,6 @@ __all__ = [
     "Scope",
     "Sequential",
     "Staged",
+    "answered",
     "converse",
 ]

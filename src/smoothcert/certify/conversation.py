@@ -80,10 +80,17 @@ def converse(conversation: Conversation[Answer], draw: Callable[[Ask], Tally]) -
     try:
         ask = next(conversation)
         while True:
-            ask = conversation.send(draw(ask))
+            ask = conversation.send(answered(ask, draw(ask)))
     except StopIteration as stop:
         answer: Answer = stop.value
         return answer
+
+
+def answered(ask: Ask, tally: Tally) -> Tally:
+    """The answer to a wish, refused if it is of more or fewer draws: a block counted twice would prove too much."""
+    if tally.draws != ask.n:
+        raise InputError(f"the wish was for {ask.n} draws ({ask.purpose}), the answer has {tally.draws}")
+    return tally
 
 
 def check_level(name: str, value: float) -> None:

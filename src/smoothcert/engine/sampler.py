@@ -19,7 +19,7 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from smoothcert.certify import Ask, Conversation
+from smoothcert.certify import Ask, Conversation, answered
 from smoothcert.engine.classifier import Model, score
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
@@ -131,7 +131,7 @@ class Sampler:
             return
         assert talk.tally is not None
         try:
-            talk.wish(talk.conversation.send(talk.tally))
+            talk.wish(talk.conversation.send(answered(piece.ask, talk.tally)))
             ready.appendleft(talk)
         except StopIteration as stop:
             yield talk, stop.value
