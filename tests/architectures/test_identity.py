@@ -8,7 +8,6 @@ import logging
 import os
 import subprocess
 import sys
-import time
 import types
 import warnings
 from collections.abc import Callable
@@ -533,13 +532,3 @@ def test_other_processes_agree_and_see_a_changed_script(tmp_path: Path):
     assert lenet == fingerprint(build(Architecture("lenet", 10, (1, 8, 8)), seed=0))
     assert run("1", function="tanh")[1] != net
     assert run("1", weight="2")[1] != net
-
-
-def test_a_deep_network_takes_tens_of_milliseconds():
-    net = build(Architecture("cifar-resnet110", 10, (3, 32, 32)), seed=0)
-    took = []
-    for _ in range(5):
-        start = time.perf_counter()
-        fingerprint(net)
-        took.append(time.perf_counter() - start)
-    assert min(took) < 0.3  # about 0.04 on one free core; the rest is for busy machines
