@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+from rich.table import Column
 
 if TYPE_CHECKING:
     from smoothcert.certify import Procedure
@@ -18,14 +19,17 @@ if TYPE_CHECKING:
 
 def bar(*extra: str) -> Progress:
     """A bar with what it is about, time gone and time left; `extra` are templates of more columns."""
+    # Words give way before the bar and the times do; `extra` comes last: a narrow terminal cuts the least important.
+    rest = Column(ratio=1, no_wrap=True, overflow="ellipsis")
     return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(),
-        *(TextColumn(template) for template in extra),
-        TimeElapsedColumn(),
-        TextColumn("left"),
-        TimeRemainingColumn(),
+        TextColumn("{task.description}", table_column=Column(min_width=7)),
+        BarColumn(bar_width=12, table_column=Column(min_width=12)),
+        TimeElapsedColumn(table_column=Column(min_width=7)),
+        TextColumn("left", table_column=Column(min_width=4)),
+        TimeRemainingColumn(table_column=Column(min_width=7)),
+        *(TextColumn(template, table_column=rest) for template in extra),
         console=Console(stderr=True),
+        expand=True,
     )
 
 
@@ -68,9 +72,8 @@ class Tally:
         self.outcomes["given up" if record.abstained else "certified" if record.correct else "wrong class"] += 1
 
     def __str__(self) -> str:
-        parts = [f"{self.outcomes[outcome]} {outcome}" for outcome in ("certified", "wrong class", "given up")]
-        parts.append(f"{self.planned - self.inputs} undecided")
+        certified, wrong = self.outcomes["certified"] + self.outcomes["wrong class"], self.outcomes["wrong class"]
+        text = f"{certified} certified ({wrong} wrong), {self.outcomes['given up']} given up, "
+        text += f"{self.planned - self.inputs} undecided"
         saved = self.inputs * self.fixed_draws - self.draws
-        if saved > 0:
-            parts.append(f"{saved:,} draws saved ({self.inputs * self.fixed_draws / self.draws:.0f}x)")
-        return ", ".join(parts)
+        return f"{text}, {saved:,} draws saved" if saved > 0 else text
