@@ -7,6 +7,7 @@ vote, and the certificate says so through the name of its bound.
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -55,9 +56,9 @@ class SoftBound(Bound):
         unit = round(1 / SCORE_UNIT)
         return Tally((n, 0), (n * unit, 0), (n * unit * unit, 0))
 
+    @abstractmethod
     def margin(self, tally: Tally, label: int, alpha: float) -> float:
         """How far the true mean may be from the sample mean on one side, with probability at least 1 - alpha."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
