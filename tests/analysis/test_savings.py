@@ -42,6 +42,11 @@ def test_shares_and_factors(tmp_path: Path) -> None:
     assert saved.mean_draws == (3 * 200 + 1_200) / 4
     assert saved.sample_rf == pytest.approx(staged.fixed_draws() / 450)
     assert saved.time_rf == 40.0
+    spread = summary.rows[0].draws_interval
+    assert spread is not None
+    assert 200 <= spread.low < 450 < spread.high <= 1_200, "draws have an interval where inputs differ"
+    assert f"450 ({spread.low:,.0f}-{spread.high:,.0f})" in markdown(summary)
+    assert "| 100,100 |" in markdown(summary), "and none where they do not"
     (line,) = summary.costs
     assert line.startswith("staged: SampleRF 2")
     assert "TimeRF 40.0; % certified + given up at step 1: 50.0+25.0, 2: 25.0+0.0" in line

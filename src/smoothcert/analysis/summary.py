@@ -36,7 +36,9 @@ class Row:
     accuracy: tuple[Share, ...]  # one per radius of the summary
     abstentions: Share
     mean_draws: float | None
+    draws_interval: Interval | None  # of the mean, over inputs like these; None as the mean is
     mean_seconds: float | None
+    seconds_interval: Interval | None
     savings: Savings | None  # None: nothing to compare with
     settings: Mapping[str, Any]
 
@@ -61,6 +63,8 @@ class Row:
         out = {f.name: getattr(self, f.name) for f in dataclasses.fields(self)}
         return out | {
             "acr_interval": dataclasses.asdict(self.acr_interval),
+            "draws_interval": None if self.draws_interval is None else dataclasses.asdict(self.draws_interval),
+            "seconds_interval": None if self.seconds_interval is None else dataclasses.asdict(self.seconds_interval),
             "accuracy": [{"radius": r, **share.to_json()} for r, share in zip(radii, self.accuracy, strict=True)],
             "abstentions": self.abstentions.to_json(),
             "savings": None if self.savings is None else self.savings.to_json(),
@@ -165,10 +169,18 @@ def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Re
         accuracy=measures.certified_shares(result.records, radii),
         abstentions=measures.abstentions(result.records),
         mean_draws=measures.mean_draws(result.records),
+        draws_interval=_cost_interval([record.draws for record in result.records], seed),
         mean_seconds=measures.mean_seconds(result.records),
+        seconds_interval=_cost_interval([record.seconds for record in result.records], seed),
         savings=savings(result, others),
         settings=result.settings,
     )
+
+
+def _cost_interval(values: Sequence[float | None], seed: int) -> Interval | None:
+    """Of the mean cost per input; None where not every input has one."""
+    known = [value for value in values if value is not None]
+    return measures.mean_interval(known, seed=seed) if len(known) == len(values) else None
 
 
 def _noise(settings: Any) -> str | None:

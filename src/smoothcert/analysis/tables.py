@@ -135,11 +135,20 @@ def _spread(mean: str, deviation: str) -> str:
 
 
 def _draws(row: Row) -> str:
-    return "" if row.mean_draws is None else f"{row.mean_draws:,.0f}"
+    return _cost(row.mean_draws, row.draws_interval, ",.0f")
 
 
 def _seconds(row: Row) -> str:
-    return "" if row.mean_seconds is None else f"{row.mean_seconds:.3g}"
+    return _cost(row.mean_seconds, row.seconds_interval, ".3g")
+
+
+def _cost(mean: float | None, interval: Interval | None, form: str) -> str:
+    """The mean with its interval; without where all inputs cost the same."""
+    if mean is None:
+        return ""
+    ends = "" if interval is None else f"{interval.low:{form}}-{interval.high:{form}}"
+    same = interval is None or interval.low == interval.high
+    return f"{mean:{form}}" if same else f"{mean:{form}} ({ends})"
 
 
 def _line(cells: Sequence[str]) -> str:
