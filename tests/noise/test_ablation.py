@@ -9,7 +9,7 @@ import torch
 
 from smoothcert.errors import InputError
 from smoothcert.noise import Ablation
-from smoothcert.noise.ablation import KEEP_BITS, _regions
+from smoothcert.stats.ablation import KEEP_BITS, _regions
 from smoothcert.noise.streams import generator
 
 

@@ -1,6 +1,7 @@
 """What is read from a record has the geometry of the noise that wrote it, to the last bit."""
 
 import itertools
+import math
 
 import numpy as np
 import pytest
@@ -11,6 +12,8 @@ from smoothcert.stats.geometry import STRENGTHS, RecordedGeometry
 
 CASES: list[Noise] = [
     Gaussian(0.25), Gaussian(0.12), Gaussian(1), Gaussian(0.5, "linf", 784), Gaussian(0.3, "linf", 3072),
+    Gaussian(0.3, grid=1 / 255), Gaussian(0.3, grid=1 / 255, offset=0.01234), Gaussian(1, grid=1 / 7, offset=0.5),
+    Gaussian(0.3, "linf", 3072, grid=1 / 255, offset=0.1), Uniform(0.4, grid=1 / 255), Uniform(0.3, grid=1, offset=0.1),
     Uniform(0.4), Uniform(1.7320508), Laplace(0.3), Laplace(2.0),
 ]  # fmt: skip
 PS = [
@@ -57,6 +60,16 @@ def test_every_noise_but_ablation_has_its_formula() -> None:
         ({"name": "gaussian", "sigma": 10**400, "norm": "l2"}, "it was damaged"),
         ({"name": "gaussian", "sigma": 1e-60, "norm": "l2"}, "it was damaged"),
         ({"name": "uniform", "half_width": 1.0, "norm": "l2"}, "it was damaged"),
+        (Gaussian(0.5, grid=1 / 255).describe() | {"grid": 0.3}, "it was damaged"),
+        (Gaussian(0.5, grid=1 / 255).describe() | {"grid": None}, "it was damaged"),
+        (Gaussian(0.5, grid=1 / 255).describe() | {"grid": "1/255"}, "it was damaged"),
+        (Gaussian(0.5, grid=1 / 255).describe() | {"arithmetic": "float32"}, "it was damaged"),
+        (Gaussian(0.5, grid=1 / 255).describe() | {"offset": -0.1}, "it was damaged"),
+        (Gaussian(0.5, grid=1 / 255).describe() | {"offset": True}, "it was damaged"),
+        (Uniform(0.5, grid=1 / 255).describe() | {"offset": math.nan}, "it was damaged"),
+        (Gaussian(0.5).describe() | {"arithmetic": "grid"}, "it was damaged"),
+        (Gaussian(0.5).describe() | {"offset": 0.1}, "it was damaged"),
+        (Laplace(0.5).describe() | {"grid": 1 / 255, "arithmetic": "grid"}, "it was damaged"),
         ({"name": "gaussian", "sigma": 1.0, "norm": "linf", "dim": None}, "depend on the dimension"),
     ],
 )

@@ -52,9 +52,13 @@ class Noise(ABC):
         """This noise, bound to inputs like x (B, ...); refuses inputs that it cannot be added to soundly."""
         return self
 
+    def at(self, x: Tensor) -> Self:
+        """This noise around one input x (...): with what only that input decides."""
+        return self
+
     def describe(self) -> dict[str, Any]:
         """Name, parameters and norm, as they stand in a record."""
-        # Sums of float32 numbers: an adversarial classifier can see the rounding of x + noise (trap 7 of the field).
+        # Sums of float32 numbers: an adversarial classifier can see the rounding of x + noise. `GriddedNoise` cures it.
         return {"name": self.name, **dataclasses.asdict(self), "norm": self.norm, "arithmetic": "float32"}
 
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import dataclasses
 import math
+import threading
 from dataclasses import dataclass
 from typing import ClassVar, Literal, Self
 
+import mpmath
 import torch
 from torch import Tensor
 
 from smoothcert.errors import InputError
-from smoothcert.noise.base import Noise, check_positive, per_row
+from smoothcert.noise.base import check_positive, per_row
+from smoothcert.noise.grid import Law
+from smoothcert.noise.gridded import GriddedNoise
 from smoothcert.stats.geometry import gaussian_radius, gaussian_required_p
 
 # Phi^-1 is infinite at 0 and 1, and float32 is there already at 1 - 6e-8. Beyond this the soft radius is flat.
@@ -19,8 +23,11 @@ SOFT_CLAMP = 1e-6
 
 
 @dataclass(frozen=True)
-class Gaussian(Noise):
-    """N(0, sigma^2 I). R = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B)), with p_B <= 1 - p_A: sigma Phi^-1(p_A)."""
+class Gaussian(GriddedNoise):
+    """N(0, sigma^2 I). R = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B)), with p_B <= 1 - p_A: sigma Phi^-1(p_A).
+
+    `grid` = 1/255, for 8-bit images, makes this hold in floating point too (`GriddedNoise`).
+    """
 
     name: ClassVar[str] = "gaussian"
     strength_name: ClassVar[str] = "sigma"
@@ -32,19 +39,22 @@ class Gaussian(Noise):
         check_positive("sigma", self.sigma)
         if self.norm not in ("l2", "linf"):
             raise InputError(f"norm of Gaussian noise must be 'l2' or 'linf', got {self.norm!r}")
+        self._check_grid()
 
     def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
         """x + sigma * eps."""
+        if self.grid is not None:
+            return self._draw_on_grid(x, generator, strength)
         eps = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
         return eps.mul_(self.sigma if strength is None else per_row(strength, x)).add_(x)
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
-        """sigma/2 (Phi^-1(p_lower) - Phi^-1(p_upper)), over sqrt(dim) for linf."""
-        return gaussian_radius(self.strength, p_lower, p_upper, self._l2_per_unit)
+        """sigma/2 (Phi^-1(p_lower) - Phi^-1(p_upper)) - offset, over sqrt(dim) for linf."""
+        return gaussian_radius(self.strength, p_lower, p_upper, self._l2_per_unit, self.offset)
 
     def required_p(self, radius: float) -> float:
-        """Phi(radius / sigma), with the radius times sqrt(dim) for linf."""
-        return gaussian_required_p(self.strength, radius, self._l2_per_unit)
+        """Phi((radius + offset) / sigma), with the radius times sqrt(dim) for linf."""
+        return gaussian_required_p(self.strength, radius, self._l2_per_unit, self.offset)
 
     def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
         """Differentiable radius of mean scores, (B,) each (Zhai et al. 2020, equation 7).
@@ -61,7 +71,10 @@ class Gaussian(Noise):
         dim = x[0].numel()
         if self.dim not in (None, dim):
             raise InputError(f"dim of the noise is {self.dim} but the inputs have {dim} coordinates; leave dim out")
-        return dataclasses.replace(self, dim=dim)
+        return dataclasses.replace(super().for_inputs(x), dim=dim)
+
+    def _law(self, levels: int) -> Law:
+        return GaussianLaw(self.strength, levels)
 
     @property
     def _l2_per_unit(self) -> float:
@@ -71,3 +84,44 @@ class Gaussian(Noise):
         if self.dim is None:
             raise InputError("linf radii depend on the dimension: give Gaussian(sigma, norm='linf', dim=...)")
         return math.sqrt(self.dim)
+
+
+class _Arithmetic(threading.local):
+    """Many digits, for each thread its own: threads would change a shared precision under each other."""
+
+    def __init__(self) -> None:
+        self.mp = mpmath.MPContext()
+
+
+ARITHMETIC = _Arithmetic()
+
+
+@dataclass(frozen=True)
+class GaussianLaw(Law):
+    """N(0, sigma^2) rounded to multiples of 1/levels: P(k <= -i) = Phi(-(i - 1/2) / (levels sigma))."""
+
+    sigma: float
+    levels: int
+
+    def reach(self, bits: int) -> int:
+        """One step beyond where the tail is negligible, because it begins half a step earlier."""
+        return math.ceil(self._negligible(bits)) + 1
+
+    def tail(self, i: int, bits: int) -> tuple[int, bool]:
+        """With 64 bits to spare, and more until what is left of the error cannot change the number."""
+        if i - 0.5 > self._negligible(bits):
+            return 0, False
+        mp, precision = ARITHMETIC.mp, bits + 64
+        while True:
+            mp.prec = precision
+            t = mp.mpf(2 * i - 1) / (mp.mpf(self.sigma) * (2 * self.levels) * mp.sqrt(2))
+            units = mp.ldexp(mp.erfc(t), bits - 1)
+            error = mp.ldexp(units, 24 - precision)  # erfc is good to a few bits, and multiplies t's error by 2 t^2
+            low, high = int(mp.floor(units - error)), int(mp.floor(units + error))
+            if low == high:
+                return low, False
+            precision *= 2
+
+    def _negligible(self, bits: int) -> float:
+        """Steps beyond which a tail is below 2^-bits: Phi(-t) <= exp(-t^2/2)/2, and t^2 = 2 bits log 2 here."""
+        return self.sigma * self.levels * math.sqrt(2 * bits * math.log(2))

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import ClassVar
 
 import torch
 from torch import Tensor
 
-from smoothcert.noise.base import Noise, check_positive, per_row
+from smoothcert.noise.base import check_positive, per_row
+from smoothcert.noise.grid import Law
+from smoothcert.noise.gridded import GriddedNoise
 from smoothcert.stats.geometry import uniform_radius, uniform_required_p
 
 
 @dataclass(frozen=True)
-class Uniform(Noise):
+class Uniform(GriddedNoise):
     """Uniform on [-half_width, half_width]^d. R = half_width (p_A - p_B), with p_B <= 1 - p_A: half_width (2 p_A - 1).
 
     A shift by delta moves at most ||delta||_1 / (2 half_width) of the mass. Noise of standard deviation s has
-    half_width sqrt(3) s.
+    half_width sqrt(3) s. `grid` = 1/255, for 8-bit images, makes this hold in floating point too (`GriddedNoise`).
     """
 
     name: ClassVar[str] = "uniform"
@@ -26,6 +30,7 @@ class Uniform(Noise):
 
     def __post_init__(self) -> None:
         check_positive("half_width", self.half_width)
+        self._check_grid()
 
     @property
     def norm(self) -> str:
@@ -34,17 +39,40 @@ class Uniform(Noise):
 
     def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
         """x + half_width * (2u - 1)."""
+        if self.grid is not None:
+            return self._draw_on_grid(x, generator, strength)
         u = torch.rand(x.shape, generator=generator, dtype=x.dtype, device=x.device)
         return u.mul_(2).sub_(1).mul_(self.half_width if strength is None else per_row(strength, x)).add_(x)
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
-        """half_width (p_lower - p_upper)."""
-        return uniform_radius(self.strength, p_lower, p_upper)
+        """half_width (p_lower - p_upper) - offset."""
+        return uniform_radius(self.strength, p_lower, p_upper, self.offset)
 
     def required_p(self, radius: float) -> float:
-        """(1 + radius / half_width) / 2; 1, which no finite sample shows, where the noise is too narrow."""
-        return uniform_required_p(self.strength, radius)
+        """(1 + (radius + offset) / half_width) / 2; 1, which no finite sample shows, where the noise is too narrow."""
+        return uniform_required_p(self.strength, radius, self.offset)
 
     def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
         """Differentiable radius of mean scores, (B,) each."""
         return (self.strength if strength is None else strength.to(top)) * (top - second)  # (B,)
+
+    def _law(self, levels: int) -> Law:
+        return UniformLaw(self.strength, levels)
+
+
+@dataclass(frozen=True)
+class UniformLaw(Law):
+    """Uniform on [-half_width, half_width], rounded to multiples of 1/levels, in fractions."""
+
+    half_width: float
+    levels: int
+
+    def reach(self, bits: int) -> int:
+        """The largest k, whatever the bits: (k - 1/2) / levels < half_width."""
+        return math.ceil(Fraction(self.half_width) * self.levels + Fraction(1, 2)) - 1
+
+    def tail(self, i: int, bits: int) -> tuple[int, bool]:
+        """P(k <= -i) = (half_width - (i - 1/2) / levels) / (2 half_width)."""
+        width = Fraction(self.half_width)
+        units = (width - Fraction(2 * i - 1, 2 * self.levels)) / (2 * width) * 2**bits
+        return math.floor(units), units.denominator == 1
