@@ -19,7 +19,7 @@ from smoothcert.runs import Record, Run
 from smoothcert.stats import EmpiricalBernstein, Hoeffding, Tally
 from smoothcert.stats.tally import SCORE_UNIT
 
-NOISES: list[Noise] = [Gaussian(0.3), Gaussian(0.5, "linf", 784), Uniform(0.7), Laplace(0.3)]
+NOISES: list[Noise] = [Gaussian(0.3), Gaussian(0.5, "linf", 784), Uniform(0.7), Laplace(0.3), Ablation(0.8, 2)]
 PROCEDURES = [
     Fixed(n=500), Fixed(n=500, runner_up=True), Fixed(n=500, bound=Hoeffding()),
     Fixed(n=500, bound=EmpiricalBernstein(4.0), runner_up=True, alpha=0.01),
@@ -151,15 +151,14 @@ def test_what_cannot_be_asked_for_is_refused(change: dict, words: str) -> None:
             lambda path: written(path, Gaussian(0.5), Staged(radius=0.1, stages=(50, 200)), [1.0]),
             "only runs of 'fixed'",
         ),
-        (lambda path: written(path, Ablation(0.8, 2), Fixed(n=100), [1.0]), "noise 'ablation' cannot be computed"),
         (lambda path: written(path, Gaussian(0.5), Fixed(n=100), [1.0], scope=Scope.MEMORY), "depend on a memory"),
         (lambda path: written(path, Gaussian(0.5), Fixed(n=100), [1.0], radius=9.0), "do not give its recorded radius"),
         (
-            lambda path: written(path, Gaussian(0.5), Fixed(n=100), [1.0], tallies={"bound": Tally((1, 1))}),
+            lambda path: written(path, Gaussian(0.5), Fixed(n=100), [1.0], answers=(("bound", Tally((1, 1))),)),
             "are not those of its procedure",
         ),
     ],
-    ids=["sequential", "staged", "ablation", "memory", "other radius", "other votes"],
+    ids=["sequential", "staged", "memory", "other radius", "other votes"],
 )
 def test_runs_that_hold_too_little_are_refused(tmp_path: Path, make: Callable[[Path], Path], words: str) -> None:
     run = read(make(tmp_path / "run"))
@@ -174,5 +173,5 @@ def test_soft_scores_have_no_subsets_and_logs_no_votes() -> None:
         reanalyse(soft, n=100)
     with pytest.raises(InputError, match="log keeps no votes"):
         reanalyse(Results("log", (Record(0, 1, 1, 0.5),)), alpha=0.01)
-    with pytest.raises(InputError, match="does not describe its procedure"):
+    with pytest.raises(InputError, match="describes no procedure that can be"):
         reanalyse(dataclasses.replace(soft, settings={"procedure": {"name": "fixed", "m": 3}}), alpha=0.01)

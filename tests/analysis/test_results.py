@@ -8,7 +8,7 @@ from smoothcert.certify import Scope
 from smoothcert.errors import InputError
 from smoothcert.runs import Record
 
-HUGE = {"bound": {"classes": 2, "votes": {"1": 10**400}}}
+HUGE = [{"purpose": "bound", "classes": 2, "votes": {"1": 10**400}}]
 
 
 def results(name: str, indices, label: int = 1, **settings) -> Results:
@@ -70,7 +70,7 @@ def test_a_run_without_a_plan_is_refused(make_run, indices) -> None:
 
 
 @pytest.mark.parametrize(
-    "edit", [{"radius": "0.5"}, {"radius": -1.0}, {"radius": float("nan")}, {"label": "cat"}, {"tallies": HUGE}]
+    "edit", [{"radius": "0.5"}, {"radius": -1.0}, {"radius": float("nan")}, {"label": "cat"}, {"answers": HUGE}]
 )
 def test_a_record_that_cannot_be_is_refused(make_run, edit: dict) -> None:
     path = make_run("odd", range(1), [100])

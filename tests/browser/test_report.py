@@ -25,7 +25,7 @@ def record(index: int, label: int, said: int, radius: float, draws: int) -> Reco
         label=said,
         reason=f"why {index}",
         alpha=0.001,
-        tallies={"bound": Tally((0, draws - 3, 3))},
+        answers=(("bound", Tally((0, draws - 3, 3))),),
         procedure={"name": "fixed"},
         radius=radius,
         norm="l2",

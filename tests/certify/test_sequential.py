@@ -1,11 +1,12 @@
 """The sequential procedure: streams of votes that try to cheat it, and what it costs."""
 
+import dataclasses
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 
-from smoothcert.certify import ABSTAIN, Ask, Certificate, Sequential, converse
+from smoothcert.certify import ABSTAIN, Ask, Certificate, Procedure, Sequential, Staged, converse
 from smoothcert.errors import InputError
 from smoothcert.noise import Gaussian
 from smoothcert.stats import Tally
@@ -131,3 +132,18 @@ def test_numpy_numbers_and_tiny_alphas() -> None:
     assert type(procedure.radius) is float
     with pytest.raises(InputError, match="alpha must be at least 1e-20"):
         Sequential(radius=0.5, alpha=1e-30)
+
+
+@pytest.mark.parametrize("procedure", [Sequential(radius=0.9, n=1_000), Staged(radius=0.9, stages=(100, 1_000))])
+def test_an_input_too_far_from_the_grid_is_given_up_and_does_not_stop_the_others(procedure: Procedure) -> None:
+    on_grid = Gaussian(0.5, grid=1 / 255)
+    beside = dataclasses.replace(on_grid, offset=0.6)  # .9 + .6 is more than 1000 unanimous draws show
+
+    def unanimous(ask: Ask) -> Tally:
+        return Tally((ask.n, 0))
+
+    given_up = converse(procedure.certify(beside), unanimous)
+    assert (given_up.abstained, given_up.draws) == (True, 100)
+    assert converse(procedure.certify(on_grid), unanimous).radius == 0.9
+    with pytest.raises(InputError, match="can never be shown"):
+        converse(procedure.certify(Gaussian(0.1)), unanimous)

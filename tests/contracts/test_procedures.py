@@ -4,13 +4,26 @@ A certificate is false when its radius exceeds the one that the true p_A buys. O
 more often than alpha; the test fails only on an event of probability below 1e-6 under the claim.
 """
 
+import json
 from collections.abc import Callable
 
 import numpy as np
 import pytest
 from scipy import stats
 
-from smoothcert.certify import PROCEDURES, Ask, Budgeted, Certificate, Fixed, Procedure, Sequential, Staged, converse
+from smoothcert.analysis.replay import replay
+from smoothcert.certify import (
+    PROCEDURES,
+    Ask,
+    Budgeted,
+    Certificate,
+    Fixed,
+    Procedure,
+    Sequential,
+    Staged,
+    converse,
+    described_procedure,
+)
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
 from smoothcert.stats import Tally
 
@@ -83,3 +96,18 @@ def test_choosing_and_bounding_draws_are_apart(make: Make) -> None:
     converse(procedure.certify(Gaussian(0.5)), lambda ask: (asked.append(ask), voter((0.7, 0.3), 1)(ask))[1])
     assert asked[0].purpose == "choose"
     assert all(ask.purpose != "choose" for ask in asked[1:])
+
+
+@procedures
+@pytest.mark.parametrize("p", [(0.97, 0.03), (0.66, 0.34), (0.5, 0.5)])
+def test_the_record_holds_the_whole_conversation(make: Make, p: tuple[float, ...]) -> None:
+    asked: list[Ask] = []
+    noise = Gaussian(0.5)
+    procedure = make(noise)
+    made = converse(procedure.certify(noise), lambda ask: (asked.append(ask), voter(p, 3)(ask))[1])
+    assert [(purpose, tally.draws) for purpose, tally in made.answers] == [(ask.purpose, ask.n) for ask in asked]
+    assert made.draws == sum(tally.draws for tally in made.tallies.values())
+    recorded = Certificate.from_json(json.loads(json.dumps(made.to_json())))
+    again = described_procedure(json.loads(json.dumps(procedure.describe())))
+    assert again == procedure
+    assert replay(recorded, again, noise) == made

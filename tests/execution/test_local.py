@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 import torch
 
+from smoothcert.analysis import audit_run
 from smoothcert.architectures import Architecture, build, save
 from smoothcert.certify import Fixed, Sequential
 from smoothcert.datasets import Subset, load
@@ -74,6 +75,7 @@ def test_ten_kills_change_nothing(tmp_path: Path) -> None:
     assert sorted(record["index"] for record in resumed) == [5 * i for i in range(INPUTS)], "none lost, none doubled"
     assert sorted(resumed, key=lambda r: r["index"]) == sorted(whole, key=lambda r: r["index"])
     assert (out / "run.json").read_bytes() == (tmp_path / "whole" / "run.json").read_bytes()
+    assert audit_run(Run.open(out)).findings == ()
 
 
 @pytest.mark.slow

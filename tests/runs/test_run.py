@@ -78,7 +78,7 @@ def test_a_configuration_that_was_being_written_is_started_again(tmp_path: Path)
 
 @pytest.mark.parametrize(
     ("text", "words"),
-    [("{", "not JSON"), ("[]", "not a run of format 1"), ('{"format": 99}', "not a run of format 1")],
+    [("{", "not JSON"), ("[]", "not a run of format 2"), ('{"format": 99}', "not a run of format 2")],
 )
 def test_damaged_configurations_are_refused(tmp_path: Path, text: str, words: str) -> None:
     (tmp_path / "run.json").write_text(text)
@@ -105,6 +105,29 @@ def test_damaged_doubled_and_foreign_records_are_named_by_line(tmp_path: Path) -
         (tmp_path / "records.jsonl").write_text(f"{good}\n{second}\n")
         with pytest.raises(InputError, match=words):
             run.records()
+
+
+def test_an_auditor_gets_every_line_with_all_that_is_wrong(tmp_path: Path) -> None:
+    run = Run.start(tmp_path, {**CONFIG, "seed": 1, "noise": {"name": "other"}})
+    good, strange = json.dumps(record(0).to_json()), json.dumps(record(7).to_json())
+    (tmp_path / "records.jsonl").write_text(f"{good}\n{{broken\n{strange}\n{good}\n{good[:50]}")
+    entries = list(run.entries())
+    assert [[finding.check for finding in entry.findings] for entry in entries] == [
+        ["seed", "noise"], ["damaged"], ["not planned", "seed", "noise"], ["repeated", "seed", "noise"]
+    ]  # fmt: skip
+    assert [entry.record and entry.record.index for entry in entries] == [0, None, 7, 0]
+    assert entries[1].findings[0].where == "line 2"
+    assert entries[2].findings[0].where == "input 7"
+    assert run.torn
+    (tmp_path / "records.jsonl").write_text(f"{good}\n")
+    assert not run.torn
+
+
+def test_records_that_are_no_file_are_refused(tmp_path: Path) -> None:
+    run = Run.start(tmp_path, CONFIG)
+    (tmp_path / "records.jsonl").mkdir()
+    with pytest.raises(InputError, match=r"records\.jsonl cannot be read"):
+        run.records()
 
 
 def test_two_writers_are_refused(tmp_path: Path) -> None:

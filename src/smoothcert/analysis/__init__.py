@@ -1,5 +1,7 @@
 """From records to numbers, tables and figures. Everything here can be rebuilt without a model; no torch."""
 
+from smoothcert.analysis.attacks import Stand, attack_table, stands
+from smoothcert.analysis.audit import Audit, audit_run
 from smoothcert.analysis.comparison import AtRadius, Comparison, Duel, compare
 from smoothcert.analysis.comparison_table import comparison_table
 from smoothcert.analysis.envelope import largest, upper_envelope
@@ -10,6 +12,7 @@ from smoothcert.analysis.figures import (
     draws_saved,
     radius_accuracy,
     radius_scatter,
+    robust_accuracy,
     sigma_histogram,
 )
 from smoothcert.analysis.folders import Board, leaderboard
@@ -44,6 +47,7 @@ from smoothcert.analysis.tables import markdown, rich_table
 
 __all__ = [
     "AtRadius",
+    "Audit",
     "Average",
     "Board",
     "ClassMeasures",
@@ -55,12 +59,15 @@ __all__ = [
     "Row",
     "Share",
     "Spread",
+    "Stand",
     "Summary",
     "abstention_rate",
     "abstentions",
     "acr_by_size",
     "acr_interval",
     "at_least",
+    "attack_table",
+    "audit_run",
     "average",
     "average_certified_radius",
     "averages",
@@ -89,10 +96,12 @@ __all__ = [
     "read_log",
     "reanalyse",
     "rich_table",
+    "robust_accuracy",
     "robustness_index",
     "share_interval",
     "shared",
     "sigma_histogram",
+    "stands",
     "subset_warnings",
     "summarise",
     "upper_envelope",

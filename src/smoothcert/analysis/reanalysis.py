@@ -10,17 +10,16 @@ from __future__ import annotations
 import dataclasses
 import math
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 
+from smoothcert.analysis.replay import recorded_geometry
 from smoothcert.analysis.results import Results
-from smoothcert.certify import Ask, Certificate, Fixed, Scope, converse
+from smoothcert.certify import Ask, Certificate, Fixed, Geometry, Scope, converse, described_procedure
 from smoothcert.certify.conversation import BOUND, CHOOSE
 from smoothcert.errors import InputError
 from smoothcert.runs import Record
-from smoothcert.stats import BOUNDS, Tally
-from smoothcert.stats.geometry import RecordedGeometry
+from smoothcert.stats import Tally
 
 # Another version of scipy may round a quantile differently; more than that is no rounding.
 SAME = 1e-9
@@ -78,12 +77,9 @@ def _procedure(result: Results) -> Fixed:
             f"{result.name} was certified by {described.get('name')!r}, whose draws stopped by looking at the votes; "
             "only runs of 'fixed' can be computed again"
         )
-    try:
-        options: dict[str, Any] = {key: value for key, value in described.items() if key != "name"}
-        bound = {key: value for key, value in options.pop("bound").items() if key != "name"}
-        return Fixed(**options, bound=BOUNDS[described["bound"]["name"]](**bound))
-    except (TypeError, KeyError, ValueError, AttributeError):
-        raise InputError(f"{result.name} does not describe its procedure in a way that can be read") from None
+    procedure = described_procedure(described)
+    assert isinstance(procedure, Fixed)
+    return procedure
 
 
 def _again(name: str, record: Record, recorded: Fixed, wanted: Fixed, seed: int) -> Record:
@@ -94,7 +90,7 @@ def _again(name: str, record: Record, recorded: Fixed, wanted: Fixed, seed: int)
     draws = {purpose: tally.draws for purpose, tally in old.tallies.items()}
     if draws != {CHOOSE: recorded.n0, BOUND: recorded.n} or not old.label < old.tallies[BOUND].num_classes:
         raise InputError(f"{name}: the votes of input {record.index} are not those of its procedure: it was damaged")
-    geometry = RecordedGeometry.of(old.noise)
+    geometry = recorded_geometry(old.noise)
     key = (seed, record.index % 2**64)
     _check(name, record.index, old, _replay(old, recorded, geometry, key))
     new = _replay(old, wanted, geometry, key)
@@ -106,7 +102,7 @@ def _again(name: str, record: Record, recorded: Fixed, wanted: Fixed, seed: int)
     return Record(record.index, record.label, full.label, full.radius, full.draws, seconds, full)
 
 
-def _replay(old: Certificate, procedure: Fixed, geometry: RecordedGeometry, seed: tuple[int, ...]) -> Certificate:
+def _replay(old: Certificate, procedure: Fixed, geometry: Geometry, seed: tuple[int, ...]) -> Certificate:
     def draw(ask: Ask) -> Tally:
         stored = old.tallies[ask.purpose]
         return subset_votes(stored, ask.n, seed) if ask.purpose == BOUND else stored

@@ -198,7 +198,7 @@ def _scopes(records: Sequence[Record]) -> list[str]:
 
 def _settings(config: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
     """The configuration without the bulk, and what all certificates agree on."""
-    settings = {key: value for key, value in config.items() if key not in ("indices", "format")}
+    settings = {key: value for key, value in config.items() if key not in ("indices", "labels", "format")}
     certificates = [record.certificate for record in records if record.certificate is not None]
     for key in ("alpha", "norm", "scope"):
         values = [getattr(certificate, key) for certificate in certificates]

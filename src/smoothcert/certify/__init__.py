@@ -5,12 +5,9 @@ from smoothcert.certify.certificate import ABSTAIN, Certificate, Decision, Predi
 from smoothcert.certify.conversation import Ask, Conversation, Geometry, Procedure, answered, converse
 from smoothcert.certify.fixed import Fixed
 from smoothcert.certify.predict import Predict
+from smoothcert.certify.registry import PROCEDURES, described_procedure
 from smoothcert.certify.sequential import Sequential
 from smoothcert.certify.staged import Staged
-
-PROCEDURES: dict[str, type[Procedure]] = {
-    procedure.name: procedure for procedure in (Fixed, Staged, Sequential, Budgeted)
-}
 
 __all__ = [
     "ABSTAIN",
@@ -30,4 +27,5 @@ __all__ = [
     "Staged",
     "answered",
     "converse",
+    "described_procedure",
 ]

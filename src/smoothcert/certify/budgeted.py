@@ -64,7 +64,6 @@ class Budgeted(Procedure):
             norm=noise.norm,
             p_lower=p_lower,
             alpha=self.alpha,
-            tallies={CHOOSE: chosen, BOUND: tally},
             procedure=self.describe(),
         )
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
@@ -40,8 +40,10 @@ class Answered:
     label: int  # ABSTAIN, or the class
     reason: str  # one sentence: why this label and radius, or why none
     alpha: float
-    tallies: Mapping[str, Tally]  # the draws used, by purpose
     procedure: Mapping[str, Any]
+    # Whoever answers the conversation (`converse`, the engine) writes down what was said, in order: with it, and
+    # without a model, the whole conversation can be held again.
+    answers: tuple[tuple[str, Tally], ...] = ()  # (purpose, what its draws said)
     # The engine fills in what a conversation cannot know.
     noise: Mapping[str, Any] = field(default_factory=dict)
     classifier: Mapping[str, Any] = field(default_factory=dict)
@@ -54,14 +56,22 @@ class Answered:
         return self.label == ABSTAIN
 
     @property
+    def tallies(self) -> dict[str, Tally]:
+        """All answers summed up by purpose, in the order of first use."""
+        sums: dict[str, Tally] = {}
+        for purpose, tally in self.answers:
+            sums[purpose] = sums[purpose] + tally if purpose in sums else tally
+        return sums
+
+    @property
     def draws(self) -> int:
         """All draws that were counted, those that chose the class included."""
-        return sum(tally.draws for tally in self.tallies.values())
+        return sum(tally.draws for _, tally in self.answers)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; floats keep full precision."""
         out = {f.name: getattr(self, f.name) for f in fields(self)}
-        out["tallies"] = {purpose: tally.to_json() for purpose, tally in self.tallies.items()}
+        out["answers"] = [{"purpose": purpose, **tally.to_json()} for purpose, tally in self.answers]
         return out | {"noise": dict(self.noise), "classifier": dict(self.classifier), "procedure": dict(self.procedure)}
 
 
@@ -104,23 +114,34 @@ class Certificate(Answered):
         """The inverse of `to_json`; a value that no certificate can have is refused by name."""
         known = {f.name for f in fields(cls)}
         values = {name: value for name, value in data.items() if name in known}
-        values["tallies"] = {purpose: Tally.from_json(tally) for purpose, tally in data["tallies"].items()}
+        values["answers"] = tuple((answer["purpose"], Tally.from_json(answer)) for answer in data["answers"])
         decisions = tuple(Decision(**decision) for decision in data["decisions"])
         certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions})
         certificate._check()
         return certificate
 
     def _check(self) -> None:
+        if not self.answers or not all(type(purpose) is str for purpose, _ in self.answers):
+            raise InputError("answers of a certificate must be at least one, each with its purpose")
+        if len({tally.num_classes for _, tally in self.answers}) > 1:
+            raise InputError("answers of a certificate must all be of the same classes")
+        _ = self.tallies  # which refuses to add votes and scores
         whole = {"label": (self.label, ABSTAIN), "seed": (self.seed, None)}
         for name, (value, least) in whole.items():
             if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
                 raise InputError(f"{name} of a certificate must be a whole number, got {value!r}")
+        for name in ("procedure", "noise", "classifier"):
+            if not isinstance(getattr(self, name), dict):
+                raise InputError(f"{name} of a certificate must be an object, got {getattr(self, name)!r}")
+        for name in ("reason", "norm", "input_id"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"{name} of a certificate must be a text, got {getattr(self, name)!r}")
         shares = {"p_lower": self.p_lower, "alpha": self.alpha, "p_upper": self.p_upper}
         for name, share in shares.items():
             optional = name == "p_upper" and share is None
             if not optional and not (_is_number(share) and 0 <= share <= 1):  # type: ignore[operator]
                 raise InputError(f"{name} of a certificate must lie in [0, 1], got {share!r}")
-        if not (_is_number(self.radius) and 0 <= self.radius < math.inf) or (self.abstained and self.radius):
+        if not (_is_number(self.radius) and 0 <= self.radius <= sys.float_info.max) or (self.abstained and self.radius):
             raise InputError(f"radius of a certificate must be finite, and 0 for an abstention, got {self.radius!r}")
 
 

@@ -8,15 +8,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
-from smoothcert.certify.certificate import Certificate
+from smoothcert.certify.certificate import Answered, Certificate
 from smoothcert.errors import InputError
 from smoothcert.stats import Bound, Tally
 from smoothcert.stats.rounding import down
 
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", bound=Answered)
 
 
 @dataclass(frozen=True)
@@ -76,14 +76,16 @@ class Procedure(ABC):
 
 
 def converse(conversation: Conversation[Answer], draw: Callable[[Ask], Tally]) -> Answer:
-    """Hold a whole conversation with `draw` answering each wish."""
+    """Hold a whole conversation with `draw` answering each wish; what was said is written into the answer."""
+    said: list[tuple[str, Tally]] = []
     try:
         ask = next(conversation)
         while True:
-            ask = conversation.send(answered(ask, draw(ask)))
+            said.append((ask.purpose, answered(ask, draw(ask))))
+            ask = conversation.send(said[-1][1])
     except StopIteration as stop:
         answer: Answer = stop.value
-        return answer
+        return replace(answer, answers=tuple(said))
 
 
 def answered(ask: Ask, tally: Tally) -> Tally:
@@ -107,14 +109,20 @@ def check_draws(name: str, value: int, smallest: int = 1) -> None:
         raise InputError(f"{name} must be at least {smallest}, got {value}: fewer draws can never give an answer")
 
 
-def check_reachable(noise: Geometry, radius: float, p_lower: float) -> None:
-    """Refuse a radius that even votes without a single failure, worth `p_lower`, could not show."""
-    if p_lower < noise.required_p(radius):
-        most = down(noise.radius(p_lower), 4)
-        raise InputError(
-            f"radius {radius:g} can never be shown: all draws agreeing give {noise.norm} radius {most}; "
-            "ask for a smaller radius, or give more draws or more noise"
-        )
+def check_reachable(noise: Geometry, radius: float, p_lower: float) -> bool:
+    """Refuse a radius that even votes without a single failure, worth `p_lower`, could not show.
+
+    False where that is only for how far this one input is from the grid of its noise: others may well reach it.
+    """
+    if p_lower >= noise.required_p(radius):
+        return True
+    if getattr(noise, "offset", 0.0) > 0:
+        return False
+    most = down(noise.radius(p_lower), 4)
+    raise InputError(
+        f"radius {radius:g} can never be shown: all draws agreeing give {noise.norm} radius {most}; "
+        "ask for a smaller radius, or give more draws or more noise"
+    )
 
 
 def _plain(value: Any) -> Any:

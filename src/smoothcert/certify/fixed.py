@@ -59,7 +59,6 @@ class Fixed(Procedure):
             p_lower=p_lower,
             p_upper=p_upper,
             alpha=self.alpha,
-            tallies={CHOOSE: chosen, BOUND: tally},
             procedure=self.describe(),
         )
 

@@ -40,6 +40,5 @@ class Predict:
             reason=counts if clear else f"too close to call: {counts}",
             p_value=p_value,
             alpha=self.alpha,
-            tallies={PREDICT: tally},
             procedure={"name": "predict"} | asdict(self),
         )

@@ -66,7 +66,10 @@ class Sequential(Procedure):
 
     def certify(self, noise: Geometry) -> Conversation[Certificate]:
         """Look at all draws so far; certify, give up, or go on."""
-        check_reachable(noise, self.radii[0], lower_bound(self.n, self.n, self.alpha))
+        if not check_reachable(noise, self.radii[0], lower_bound(self.n, self.n, self.alpha)):
+            chosen = yield Ask(CHOOSE, self.n0)
+            given_up = tuple(Decision(radius, False, 1, 1) for radius in self.radii)
+            return self._certificate(noise, chosen.top, Tally.empty(chosen.num_classes), given_up)
         wanted = {radius: noise.required_p(radius) for radius in self.radii}
         tables = stored_boundaries(
             tuple(p for p in sorted(set(wanted.values())) if p < 1), self.n, self.alpha, self.beta
@@ -90,7 +93,7 @@ class Sequential(Procedure):
             if len(decided) == len(boundary):
                 break
         decisions = tuple(decided[radius] for radius in self.radii)
-        return self._certificate(noise, label, {CHOOSE: chosen, BOUND: tally}, decisions)
+        return self._certificate(noise, label, tally, decisions)
 
     def most_draws(self) -> int:
         """A bound that holds for every radius and noise."""
@@ -100,10 +103,7 @@ class Sequential(Procedure):
         """The fixed test whose power it matches."""
         return self.n0 + self.n
 
-    def _certificate(
-        self, noise: Geometry, label: int, tallies: dict[str, Tally], decisions: tuple[Decision, ...]
-    ) -> Certificate:
-        tally = tallies[BOUND]
+    def _certificate(self, noise: Geometry, label: int, tally: Tally, decisions: tuple[Decision, ...]) -> Certificate:
         shown = [decision for decision in decisions if decision.certified]
         radius = shown[-1].radius if shown else 0.0
         what = f"{tally.votes[label]} of {tally.draws} votes for {label}"
@@ -116,7 +116,6 @@ class Sequential(Procedure):
             # What the test shows is p_A > p0. A bound from votes that were stopped by looking at them would be false.
             p_lower=noise.required_p(radius) if shown else 0.0,
             alpha=self.alpha,
-            tallies=tallies,
             procedure=self.describe(),
             decisions=decisions,
         )

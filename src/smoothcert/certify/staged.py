@@ -68,17 +68,21 @@ class Staged(Procedure):
     def certify(self, noise: Geometry) -> Conversation[Certificate]:
         """Choose the class once; then stage after stage, each with draws of its own."""
         p0, steps = noise.required_p(self.radius), len(self.stages)
-        check_reachable(noise, self.radius, lower_bound(self.stages[-1], self.stages[-1], self.alpha / steps))
+        last = self.stages[-1]
+        reachable = check_reachable(noise, self.radius, lower_bound(last, last, self.alpha / steps))
         chosen = yield Ask(CHOOSE, self.n0)
-        label, tallies = chosen.top, {CHOOSE: chosen}
+        label = chosen.top
+        if not reachable:
+            nothing = Tally.empty(chosen.num_classes)
+            return self._certificate(noise, label, 0.0, nothing, Decision(self.radius, False, 1, steps))
         for step, n in enumerate(self.stages, start=1):
-            tally = tallies[f"stage-{step}"] = yield Ask(f"stage-{step}", n)
+            tally = yield Ask(f"stage-{step}", n)
             p_lower = lower_bound(tally.votes[label], n, self.alpha / steps)
             if p_lower >= p0:
-                return self._certificate(noise, label, p_lower, tallies, Decision(self.radius, True, step, steps))
+                return self._certificate(noise, label, p_lower, tally, Decision(self.radius, True, step, steps))
             if step < steps and upper_bound(tally.votes[label], n, self.beta / (steps - 1)) < p0:
                 break
-        return self._certificate(noise, label, p_lower, tallies, Decision(self.radius, False, step, steps))
+        return self._certificate(noise, label, p_lower, tally, Decision(self.radius, False, step, steps))
 
     def most_draws(self) -> int:
         """All stages."""
@@ -89,9 +93,8 @@ class Staged(Procedure):
         return self.n0 + math.floor(self.stages[-1] / (1 - math.log(len(self.stages)) / math.log(self.alpha)))
 
     def _certificate(
-        self, noise: Geometry, label: int, p_lower: float, tallies: dict[str, Tally], decision: Decision
+        self, noise: Geometry, label: int, p_lower: float, tally: Tally, decision: Decision
     ) -> Certificate:
-        tally = list(tallies.values())[-1]
         where = f"in stage {decision.step} of {decision.steps}: {tally.votes[label]} of {tally.draws} votes for {label}"
         verdict = f"radius {self.radius} is certified" if decision.certified else f"radius {self.radius} is not shown"
         return Certificate(
@@ -101,7 +104,6 @@ class Staged(Procedure):
             norm=noise.norm,
             p_lower=p_lower,
             alpha=self.alpha,
-            tallies=tallies,
             procedure=self.describe(),
             decisions=(decision,),
         )

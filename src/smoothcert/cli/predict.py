@@ -14,19 +14,31 @@ from smoothcert.errors import InputError
 if TYPE_CHECKING:
     from torch import Tensor
 
+    from smoothcert.architectures import Checkpoint
+    from smoothcert.engine import Smoothed
+    from smoothcert.runs import Run
+
 
 def predict(
+    context: typer.Context,
     model: o.Model,
     input_: Annotated[list[Path], typer.Option("--input", help="An image, or an .npy array of one or more inputs.")],
+    run: Annotated[
+        Path | None, typer.Option(help="Answer as the classifier that this run certified; another model is refused.")
+    ] = None,
     sigma: o.Strength = None,
     noise: o.NoiseName = "gaussian",
     values: o.Values = None,
+    grid: o.Grid = "auto",
     n: Annotated[int, typer.Option(help="Draws per input.")] = 1_000,
     alpha: o.Alpha = 0.001,
     seed: o.Seed = 0,
     batch_size: o.BatchSize = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    backend: o.Backend = "eager",
+    calibration: o.Calibration = None,
+    data_root: o.DataRoot = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Answer with the smoothed classifier, or abstain where two classes are too close."""
@@ -37,18 +49,34 @@ def predict(
     from smoothcert.engine import Smoothed
 
     procedure = Predict(n=n, alpha=alpha)
-    checkpoint = architectures.load(model, o.device(device))
+    opened = None if run is None else _run(run, context)
+    there = o.run_device(opened) if opened is not None else None
+    checkpoint = architectures.load(model, o.device(device or there))
     shape = tuple(checkpoint.architecture.input_shape)
-    inputs = [(path, x) for path in input_ for x in _read(path, shape)]
-    smoothed = Smoothed(
-        checkpoint.model,
-        num_classes=checkpoint.architecture.num_classes,
-        noise=o.noise(noise, sigma, None, values, checkpoint),
-        seed=seed,
-        batch_size=batch_size,
-        workers=workers,
-        input_range=(0, 1),
-        input_shape=shape,
+    batches = {path: _read(path, shape) for path in input_}
+    inputs = [(path, x) for path in input_ for x in batches[path][0]]
+    eight_bit = all(is_8_bit for _, is_8_bit in batches.values())
+    smoothed = (
+        _certified(
+            opened,
+            checkpoint,
+            seed if _given(context, "seed") else None,
+            workers,
+            o.run_calibration(opened, calibration, data_root),
+        )
+        if opened is not None
+        else Smoothed(
+            checkpoint.model,
+            num_classes=checkpoint.architecture.num_classes,
+            noise=o.noise(noise, sigma, None, values, checkpoint, grid=grid, eight_bit=eight_bit),
+            seed=seed,
+            batch_size=batch_size,
+            workers=workers,
+            backend=backend,
+            calibration=o.calibration(backend, calibration, None, data_root)[0],
+            input_range=(0, 1),
+            input_shape=shape,
+        )
     )
     names = checkpoint.details.get("class_names") or [str(c) for c in range(checkpoint.architecture.num_classes)]
     predictions = smoothed.predict(torch.stack([x for _, x in inputs]), procedure)
@@ -60,8 +88,46 @@ def predict(
             typer.echo(f"{path}: {answer} ({prediction.reason})")
 
 
-def _read(path: Path, shape: tuple[int, ...]) -> Tensor:
-    """Inputs of an image or an .npy file, (B, *shape), as float32 in [0, 1]."""
+def _run(path: Path, context: typer.Context) -> Run:
+    """The run of --run; what it settles must not be given beside it."""
+    from smoothcert.runs import Run
+
+    for name in ("sigma", "noise", "values", "grid", "batch_size", "backend"):
+        if _given(context, name):
+            raise InputError(f"--{name.replace('_', '-')} does not go with --run, which names it; leave it out")
+    return Run.open(path)
+
+
+def _given(context: typer.Context, name: str) -> bool:
+    """Whether an option stands on the command line."""
+    source = context.get_parameter_source(name)
+    return source is not None and source.name == "COMMANDLINE"
+
+
+def _certified(
+    run: Run, checkpoint: Checkpoint, seed: int | None, workers: int | None, calibration: Tensor | None
+) -> Smoothed:
+    """The smoothed classifier of the run; whatever is run otherwise is said."""
+    from smoothcert.execution import certified, run_otherwise
+
+    shape, classes = tuple(checkpoint.architecture.input_shape), checkpoint.architecture.num_classes
+    smoothed = certified(
+        run,
+        checkpoint.model,
+        classes,
+        seed=seed,
+        workers=workers,
+        calibration=calibration,
+        input_range=(0, 1),
+        input_shape=shape,
+    )
+    for what in run_otherwise(run, smoothed):
+        typer.echo(f"warning: the model is run otherwise than it was certified: {what}", err=True)
+    return smoothed
+
+
+def _read(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, bool]:
+    """Inputs of an image or an .npy file, (B, *shape), as float32 in [0, 1], and whether they were 8-bit."""
     import numpy as np
     import torch
     from PIL import Image
@@ -75,11 +141,12 @@ def _read(path: Path, shape: tuple[int, ...]) -> Tensor:
                 array = array[None] if shape[0] == 1 else array.transpose(2, 0, 1)  # (C, H, W)
     except (OSError, ValueError, EOFError, SyntaxError) as error:
         raise InputError(f"--input {path} cannot be read as an image or an .npy array ({error})") from None
-    if array.dtype == np.uint8:
-        array = array.astype(np.float32) / 255
+    eight_bit = array.dtype == np.uint8
+    if eight_bit:
+        array = array.astype(np.float32) / np.float32(255)
     batch = array[None] if array.ndim == len(shape) else array
     if batch.ndim != len(shape) + 1 or batch.shape[1:] != shape or batch.dtype.kind != "f" or not len(batch):
         raise InputError(
             f"--input {path} must hold inputs of shape {shape}, uint8 or float, got {array.dtype} {array.shape}"
         )
-    return torch.from_numpy(np.ascontiguousarray(batch, dtype=np.float32))
+    return torch.from_numpy(np.ascontiguousarray(batch, dtype=np.float32)), eight_bit

@@ -15,6 +15,7 @@ from smoothcert.certify import Procedure
 from smoothcert.datasets import Dataset, Subset
 from smoothcert.engine import Smoothed
 from smoothcert.errors import InputError
+from smoothcert.noise.streams import input_id
 from smoothcert.runs import Record, Run
 
 
@@ -34,6 +35,7 @@ def run_config(
     return {
         "model": dict(model),
         "classifier": smoothed.describe(),
+        "num_classes": smoothed.num_classes,
         "noise": noise.describe(),
         "procedure": procedure.describe(),
         "fixed_draws": procedure.fixed_draws(),
@@ -44,8 +46,10 @@ def run_config(
             "size": len(data),
             "fingerprint": data.fingerprint,
             "subset": subset.to_json(),
+            "distinct": len({input_id(x) for x in data.tensors(indices)}),  # equal inputs have equal noise and votes
         },
         "indices": indices,
+        "labels": [int(label) for label in data.labels[indices]],
         "versions": {
             "smoothcert": smoothcert.__version__,
             "python": platform.python_version(),

@@ -15,9 +15,10 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.errors import InputError
+from smoothcert.runs.finding import Entry, Finding
 from smoothcert.runs.record import Record
 
-FORMAT = 1
+FORMAT = 2
 # What reading JSON that was made by somebody else can raise.
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
 HALF = ".run.json."  # a configuration being written; a kill may leave it behind
@@ -90,31 +91,48 @@ class Run:
     def records(self) -> list[Record]:
         """All complete records, in the order of the plan. Damage is refused by line, not skipped."""
         found: dict[int, Record] = {}
+        for entry in self.entries():
+            if entry.findings:
+                raise InputError(f"{self._file}, {entry.findings[0].sentence}; delete that line and resume")
+            assert entry.record is not None
+            found[entry.record.index] = entry.record
+        return [found[index] for index in self.planned if index in found]
+
+    def entries(self) -> Iterator[Entry]:
+        """Every complete line with all that is wrong with it, for an auditor; `records` refuses the first of it."""
+        seen: set[int] = set()
         planned = set(self.planned)
         for number, line in enumerate(self._lines(), start=1):
             try:
                 record = Record.from_json(json.loads(line))
             except DAMAGE as error:
-                raise InputError(
-                    f"{self._file}, line {number} is damaged ({error}); delete that line and resume"
-                ) from None
-            if record.index in found or record.index not in planned:
-                what = "repeats" if record.index in found else "is not planned:"
-                raise InputError(
-                    f"{self._file}, line {number} {what} input {record.index}; delete that line and resume"
-                )
-            self._check_origin(record, number)
-            found[record.index] = record
-        return [found[index] for index in self.planned if index in found]
+                finding = Finding("damaged", f"line {number} is damaged ({error})", line=number)
+                yield Entry(number, line, None, (finding,))
+                continue
+            wrong: dict[str, str] = {}
+            if record.index in seen:
+                wrong["repeated"] = f"repeats input {record.index}"
+            elif record.index not in planned:
+                wrong["not planned"] = f"is not planned: input {record.index}"
+            for name in self._foreign(record):
+                wrong[name] = f"was made with another {name} than its run"
+            seen.add(record.index)
+            found = (Finding(c, f"line {number} {what}", record.index, number) for c, what in wrong.items())
+            yield Entry(number, line, record, tuple(found))
 
-    def _check_origin(self, record: Record, number: int) -> None:
-        """Refuse a certificate that was made with other settings than the run's."""
+    @property
+    def torn(self) -> bool:
+        """The last line has no end: a kill in the middle of a write, or a file that was cut."""
+        return self._content()[-1:] not in (b"", b"\n")
+
+    def _foreign(self, record: Record) -> list[str]:
+        """What the certificate names otherwise than the run does."""
         certificate = record.certificate
-        for name in ("classifier", "noise", "procedure", "seed"):
-            if name in self.config and self.config[name] != getattr(certificate, name):
-                raise InputError(
-                    f"{self._file}, line {number} was made with another {name} than its run; delete it and resume"
-                )
+        assert certificate is not None
+        # How far an input is from the grid of the noise is its own.
+        noise = {key: value for key, value in certificate.noise.items() if key != "offset"}
+        given = {name: getattr(certificate, name) for name in ("classifier", "procedure", "seed")} | {"noise": noise}
+        return [name for name, value in given.items() if name in self.config and self.config[name] != value]
 
     @contextmanager
     def writing(self) -> Iterator[RunWriter]:
@@ -133,10 +151,16 @@ class Run:
     def _file(self) -> Path:
         return self.path / "records.jsonl"
 
+    def _content(self) -> bytes:
+        try:
+            return self._file.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise InputError(f"{self._file} cannot be read ({error.strerror}); give a run folder") from None
+
     def _lines(self) -> list[bytes]:
-        if not self._file.exists():
-            return []
-        lines = self._file.read_bytes().splitlines(keepends=True)
+        lines = self._content().splitlines(keepends=True)
         return lines[:-1] if lines and not lines[-1].endswith(b"\n") else lines
 
 

@@ -1,11 +1,13 @@
 """Figures from records, one file each. Each function writes a PNG, SVG or PDF; `..._figure` gives the figure itself."""
 
+from smoothcert.analysis.figures.attacks import robust_accuracy, robust_accuracy_figure
 from smoothcert.analysis.figures.canvas import COLOURS
 from smoothcert.analysis.figures.curves import radius_accuracy, radius_accuracy_figure
 from smoothcert.analysis.figures.draws import draws_by_votes, draws_by_votes_figure, draws_saved, draws_saved_figure
 from smoothcert.analysis.figures.scatter import radius_scatter, radius_scatter_figure
 from smoothcert.analysis.figures.sigmas import sigma_histogram, sigma_histogram_figure
 from smoothcert.analysis.figures.sizes import acr_by_size, acr_by_size_figure
+from smoothcert.analysis.figures.training import training_curves, training_curves_figure
 
 __all__ = [
     "COLOURS",
@@ -19,6 +21,10 @@ __all__ = [
     "radius_accuracy_figure",
     "radius_scatter",
     "radius_scatter_figure",
+    "robust_accuracy",
+    "robust_accuracy_figure",
     "sigma_histogram",
     "sigma_histogram_figure",
+    "training_curves",
+    "training_curves_figure",
 ]

@@ -6,6 +6,9 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from smoothcert.errors import InputError
+from smoothcert.stats.geometry import GRIDDED, grid_levels
+
 STRENGTHS = ("sigma", "half_width", "scale", "keep")
 # Of a procedure, in the words of the command line.
 RENAMED = {"most": "n", "inverse_temperature": "inverse-temperature", "runner_up": "runner-up"}
@@ -23,10 +26,12 @@ def certify_command(name: str, settings: Mapping[str, Any]) -> str:
         words += [word for key in STRENGTHS if key in noise for word in ("--strength", _text(noise[key]))]
         if noise["name"] == "gaussian" and noise["norm"] != "l2":
             words += ["--norm", noise["norm"]]
+        if noise["name"] in GRIDDED:
+            words += ["--grid", str(grid_levels(noise["grid"])) if "grid" in noise else "off"]
         if noise["name"] == "ablation":
             words += ["--values", _text(noise["values"])]
         words += [*_procedure(settings["procedure"]), "--seed", _text(settings["seed"])]
-    except (KeyError, TypeError):
+    except (KeyError, TypeError, InputError):
         return ""
     return shlex.join([*map(str, words), "--out", f"{name.rsplit('/', 1)[-1]}-again"])
 

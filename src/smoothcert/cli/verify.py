@@ -1,0 +1,157 @@
+"""`smoothcert verify`: whether a run holds, from its votes alone or with the model that made them."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from smoothcert.cli import options as o
+from smoothcert.errors import InputError
+
+if TYPE_CHECKING:
+    from smoothcert.analysis import Audit
+    from smoothcert.runs import Finding, Run
+
+MOST_ROWS = 100
+LEVEL_1 = "level 1 (votes, bounds, boundaries, rounding)"
+
+
+def verify(
+    run: Annotated[Path, typer.Argument(help="The run folder to check.", show_default=False)],
+    model: Annotated[
+        Path | None, typer.Option(help="Checkpoint that was certified: its votes are drawn again and compared.")
+    ] = None,
+    data: Annotated[
+        str | None, typer.Option(help="The data set that was certified. Default: the run's, by its name.")
+    ] = None,
+    data_root: o.DataRoot = None,
+    share: Annotated[float, typer.Option(help="Share of the inputs to draw again, chosen at random.")] = 1.0,
+    fresh: Annotated[
+        int | None, typer.Option(help="Also make so many fresh draws per input and test whether the votes agree.")
+    ] = None,
+    pick: Annotated[
+        int | None, typer.Option(help="Seed of the share and of fresh draws. Default: random, and printed.")
+    ] = None,
+    device: o.Device = None,
+    workers: o.Workers = None,
+    as_json: o.AsJson = False,
+) -> None:
+    """Check a run: every claim again from its votes; with --model the votes again. Status 1: not all holds."""
+    from smoothcert import analysis
+    from smoothcert.runs import Run
+
+    opened = Run.open(run)
+    if model is None and (fresh is not None or share != 1.0 or data is not None):
+        raise InputError("--share, --fresh and --data need the model: give --model CKPT")
+    audit = analysis.audit_run(opened)
+    drawn = Drawn()
+    if model is not None:
+        drawn = _draw(opened, audit, _Drawing(model, data, data_root, share, fresh, pick, device, workers))
+    _print(audit, drawn, as_json=as_json)
+    if audit.findings or drawn.findings:
+        raise typer.Exit(1)
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """The options that say what is drawn."""
+
+    model: Path
+    data: str | None
+    data_root: Path | None
+    share: float
+    fresh: int | None
+    pick: int | None
+    device: str | None
+    workers: int | None
+
+
+@dataclass
+class Drawn:
+    """What levels 2 and 3 found, and in words what they did."""
+
+    findings: list[Finding] = field(default_factory=list)
+    levels: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    pick: int | None = None
+
+
+def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
+    """Levels 2 and 3, under a bar."""
+    from smoothcert import architectures, execution
+    from smoothcert.cli.progress import bar
+
+    seed = secrets.randbits(63) if options.pick is None else options.pick
+    records = execution.pick(audit.records, options.share, seed)
+    checkpoint = architectures.load(options.model, o.device(options.device or o.run_device(run)))
+    dataset = o.run_data(run, options.data, options.data_root)
+    o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
+    same, other = (
+        execution.certified(
+            run,
+            checkpoint.model,
+            checkpoint.architecture.num_classes,
+            seed=one,
+            workers=options.workers,
+            calibration=o.run_calibration(run, None, options.data_root),
+            input_range=dataset.input_range,
+            input_shape=tuple(checkpoint.architecture.input_shape),
+        )
+        for one in (None, seed)
+    )
+    drawn = Drawn(pick=seed)
+    recorded = sum(record.draws or 0 for record in records)
+    with bar() as progress:
+        task = progress.add_task("draw", total=recorded + len(records) * (options.fresh or 0))
+        if options.fresh is not None:  # first, because it may refuse its options
+            drawn.findings += execution.draw_fresh(
+                run, records, other, dataset, options.fresh, lambda n: progress.advance(task, n)
+            )
+        redrawn = execution.redraw(run, records, same, dataset, lambda n: progress.advance(task, n))
+        drawn.findings[:0] = redrawn.findings
+    drawn.levels.append(f"level 2 ({redrawn.draws} draws of {len(records)} inputs made again)")
+    if options.fresh is not None:
+        drawn.levels.append(f"level 3 ({options.fresh} fresh draws for each of {len(records)} inputs)")
+    drawn.notes += [f"the model is run otherwise than it was: {what}" for what in redrawn.otherwise]
+    if redrawn.otherwise:
+        drawn.notes.append(f"{redrawn.moved} of {redrawn.draws} votes fell otherwise, as rounding may make them")
+    if options.share < 1 or options.fresh is not None:
+        drawn.notes.append(f"what was drawn was chosen with --pick {seed}: give it to draw the same")
+    return drawn
+
+
+def _print(audit: Audit, drawn: Drawn, *, as_json: bool) -> None:
+    findings = [*audit.findings, *drawn.findings]
+    holding, levels = audit.holding(drawn.findings), [LEVEL_1, *drawn.levels]
+    compared = "to the last bit" if audit.exact else "to 1e-12, because numpy or scipy are not those of the run"
+    if as_json:
+        content = {
+            "planned": audit.planned,
+            "recorded": len(audit.records),
+            "holding": holding,
+            "levels": levels,
+            "exact": audit.exact,
+            "pick": drawn.pick,
+            "notes": drawn.notes,
+            "findings": [finding.to_json() for finding in findings],
+        }
+        typer.echo(json.dumps(content, indent=2))
+        return
+    console = o.console()
+    if findings:
+        table = Table("where", "check", "what does not hold")
+        for finding in findings[:MOST_ROWS]:
+            table.add_row(finding.where, finding.check, Text(finding.sentence))
+        console.print(table)
+        if len(findings) > MOST_ROWS:
+            console.print(f"and {len(findings) - MOST_ROWS} more; --json lists all", markup=False)
+    for note in drawn.notes:
+        console.print(f"note: {note}", style="dim", markup=False)
+    typer.echo(f"{holding} of {audit.planned} records hold: {', '.join(levels)}; numbers compared {compared}")

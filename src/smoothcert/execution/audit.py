@@ -1,0 +1,183 @@
+"""Whether the votes of a run are those of its model: drawn again, the same; drawn afresh, consistent.
+
+What follows from the votes is checked without the model (`analysis.audit`).
+"""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from scipy import stats
+
+from smoothcert.certify import Budgeted, Certificate, Fixed, Procedure, described_procedure
+from smoothcert.certify.conversation import BOUND
+from smoothcert.datasets import Dataset
+from smoothcert.engine import Smoothed
+from smoothcert.errors import InputError
+from smoothcert.execution.certified import check_data, run_otherwise
+from smoothcert.runs import Finding, Record, Run
+
+ROUNDING = 1e-3
+"""Where the model is run otherwise, so many of the draws may vote otherwise: more is no rounding of scores."""
+
+LEVEL = 1e-3
+"""Probability that an honest run fails the comparison with fresh draws, over all of its inputs."""
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Redrawn:
+    """What drawing again found. `moved` of `draws` votes fell otherwise and are put down to rounding."""
+
+    findings: tuple[Finding, ...]
+    otherwise: tuple[str, ...]  # how the model was run otherwise; empty: votes had to be the same to the last one
+    moved: int
+    draws: int
+
+
+def pick(records: Sequence[Record], share: float, seed: int) -> list[Record]:
+    """A random share of the records, at least one, in their order: what an auditor draws again."""
+    if not 0 < share <= 1:
+        raise InputError(f"share must be above 0 and at most 1, got {share}")
+    count = min(len(records), math.ceil(share * len(records)))
+    rows = sorted(random.Random(seed).sample(range(len(records)), count))
+    return [records[row] for row in rows]
+
+
+def redraw(
+    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, on_draws: Progress = lambda _: None
+) -> Redrawn:
+    """Draw the same blocks again with the run's model (`certified`) and seed, and compare votes, truth and inputs.
+
+    Votes must be the same to the last one where the model is run as it was, by deterministic kernels; where its torch,
+    device or processor differ, one in a thousand may fall otherwise. Other data are refused.
+    """
+    otherwise = tuple(run_otherwise(run, smoothed))
+    if not smoothed.describe().get("deterministic"):
+        otherwise = (*otherwise, "its kernels are not deterministic, and the record says so")
+    strange = (record.index for record in records if not 0 <= record.index < len(data))
+    findings = [Finding("data", f"the data have {len(data)} inputs and not this one", index) for index in strange]
+    moved = draws = 0
+    for record, again in _certify(run, records, smoothed, data, described_procedure(run.config["procedure"]), on_draws):
+        old = _certificate(record)
+        draws += again.draws
+        findings += [Finding(check, sentence, record.index) for check, sentence in _beside(record, old, again, data)]
+        fell = _moved(old, again)
+        if fell == 0 or (otherwise and fell <= max(1, ROUNDING * again.draws)):
+            moved += int(fell)
+        else:
+            findings.append(Finding("votes", _first_difference(old, again), record.index))
+    return Redrawn(tuple(findings), otherwise, moved, draws)
+
+
+def draw_fresh(
+    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, n: int, on_draws: Progress = lambda _: None
+) -> tuple[Finding, ...]:
+    """Compare n fresh draws per input, of another seed than the run's, with what is recorded.
+
+    Two exact tests per input, at 1e-3 over all inputs and tests (Bonferroni). Certified inputs: that p_A is at least
+    p_lower (and p_B at most p_upper, where it is bounded) is not contradicted. Runs of `fixed` and `budgeted`: the
+    recorded votes for the chosen class and the fresh ones are of one probability (hypergeometric test). Votes of
+    `staged` and `sequential` were stopped by looking at them, and are not compared: their shares are biased.
+    """
+    if smoothed.seed == run.config["seed"]:
+        raise InputError(f"the seed of fresh draws must not be the run's, {smoothed.seed}; give another")
+    procedure = described_procedure(run.config["procedure"])
+    probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, Fixed) else Fixed(n0=1, n=n)
+    unbiased = isinstance(procedure, Fixed | Budgeted)
+    level = LEVEL / max(1, 3 * len(records))
+    findings: list[Finding] = []
+    for record, fresh in _certify(run, records, smoothed, data, probe, on_draws):
+        wrong = [*_contradicted(_certificate(record), fresh, probe, level)]
+        wrong += _unlike(_certificate(record), fresh, level) if unbiased else []
+        findings += [Finding("fresh draws", sentence, record.index) for sentence in wrong]
+    return tuple(findings)
+
+
+def _certify(
+    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
+) -> Iterator[tuple[Record, Certificate]]:
+    check_data(run, data)
+    there = [record for record in records if 0 <= record.index < len(data)]
+    if not there:
+        return
+    inputs = data.tensors([record.index for record in there])
+    for row, certificate in smoothed.certifying(inputs, procedure, on_draws=on_draws):
+        yield there[row], certificate
+
+
+def _certificate(record: Record) -> Certificate:
+    if record.certificate is None:
+        raise InputError(f"input {record.index} has no certificate: a public log keeps no votes to compare")
+    return record.certificate
+
+
+def _beside(record: Record, old: Certificate, again: Certificate, data: Dataset) -> Iterator[tuple[str, str]]:
+    """What the data set says about the record."""
+    truth = int(data.labels[record.index])
+    if record.label != truth:
+        yield "truth", f"the true label is recorded as {record.label}, in the data it is {truth}"
+    if old.input_id != again.input_id:
+        yield "input_id", "the certificate is of another input than the data have there"
+    if old.noise != again.noise:
+        yield "noise", f"the noise is recorded as {dict(old.noise)}, around this input it is {dict(again.noise)}"
+
+
+def _moved(old: Certificate, again: Certificate) -> float:
+    """How many votes fell otherwise, as far as both conversations asked for the same; infinite if that is nothing."""
+    if old.answers == again.answers:
+        return 0
+    moved, common = 0, 0
+    for (purpose, a), (wanted, b) in zip(old.answers, again.answers, strict=False):
+        if (purpose, a.draws, a.num_classes) != (wanted, b.draws, b.num_classes):
+            break
+        moved += sum(abs(i - j) for i, j in zip(a.votes, b.votes, strict=True)) // 2
+        common += 1
+    if not common or (not moved and len(old.answers) != len(again.answers)):
+        return math.inf
+    return max(moved, 1)  # scores differ where votes do not
+
+
+def _first_difference(old: Certificate, again: Certificate) -> str:
+    for (purpose, a), (_, b) in zip(old.answers, again.answers, strict=False):
+        for label, (recorded, drawn) in enumerate(zip(a.votes, b.votes, strict=False)):
+            if recorded != drawn:
+                return f"class {label} is recorded with {recorded} votes ({purpose}), drawing again gives {drawn}"
+        if a != b:
+            return f"the scores or classes are recorded otherwise than drawing again gives them ({purpose})"
+    return f"{len(old.answers)} answers are recorded, drawing again gives {len(again.answers)}"
+
+
+def _contradicted(old: Certificate, fresh: Certificate, probe: Fixed, level: float) -> Iterator[str]:
+    """What a certificate claims about probabilities and fresh draws rule out."""
+    if old.abstained:
+        return
+    tally = fresh.tallies[BOUND]
+    if old.label >= tally.num_classes:
+        yield f"class {old.label} is claimed, the model has {tally.num_classes}"
+        return
+    most = probe.bound.upper(tally, old.label, level)
+    if most < old.p_lower:
+        yield f"p_A is claimed to be at least {old.p_lower:.6f}, fresh draws show that it is at most {most:.6f}"
+    if old.p_upper is not None:
+        others = [c for c in range(tally.num_classes) if c != old.label]
+        least = max(probe.bound.lower(tally, c, level / len(others)) for c in others)
+        if least > old.p_upper:
+            yield f"p_B is claimed to be at most {old.p_upper:.6f}, fresh draws show that it is at least {least:.6f}"
+
+
+def _unlike(old: Certificate, fresh: Certificate, level: float) -> list[str]:
+    """Whether recorded and fresh votes for the chosen class can be of one probability (both tails, exact)."""
+    recorded, drawn = old.tallies.get(BOUND), fresh.tallies[BOUND]
+    if recorded is None or recorded.num_classes != drawn.num_classes:
+        return ["the recorded votes are not of this procedure"]
+    label = old.answers[0][1].top
+    k, m = drawn.votes[label], recorded.votes[label]
+    law = stats.hypergeom(drawn.draws + recorded.draws, k + m, drawn.draws)
+    if 2 * min(law.cdf(k), law.sf(k - 1)) >= level:
+        return []
+    return [f"class {label} has {m} of {recorded.draws} votes as recorded, but {k} of {drawn.draws} fresh ones"]

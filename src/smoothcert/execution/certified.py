@@ -1,0 +1,118 @@
+"""The smoothed classifier that a run certified, from the run and the model: the same one, or a refusal."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Any
+
+from torch import Tensor
+
+from smoothcert.datasets import Dataset
+from smoothcert.engine import Smoothed
+from smoothcert.engine.classifier import Model
+from smoothcert.errors import InputError
+from smoothcert.noise import NOISES, Noise
+from smoothcert.runs import Run
+
+# Another one of these is another function; the rest of a description may only change how scores are rounded.
+IDENTITY = ("fingerprint", "kind", "dtype", "backend.name", "backend.precision", "backend.calibration")
+
+
+def certified(
+    run: Run,
+    model: Model,
+    num_classes: int,
+    *,
+    seed: int | None = None,
+    workers: int | None = None,
+    calibration: Tensor | None = None,
+    input_range: tuple[float, float] | None = None,
+    input_shape: tuple[int, ...] | None = None,
+) -> Smoothed:
+    """The run's smoothed classifier: its noise, backend, batch size and seed (or another `seed`), around this model.
+
+    `calibration` are the inputs that an int8 backend was made with. A model that is not the one certified is refused,
+    naming what differs, and so is one without a fingerprint.
+    """
+    try:
+        then = _flat(run.config["classifier"])
+        batch, backend, named = then["batch"], str(then["backend.name"]), then["fingerprint"]
+        seed = int(run.config["seed"]) if seed is None else seed
+    except (KeyError, TypeError, ValueError, AttributeError):
+        raise InputError(
+            f"{run.path / 'run.json'} does not say which classifier it certified: it was damaged"
+        ) from None
+    if type(batch) is not int:
+        raise InputError(f"{run.path / 'run.json'} has {batch!r} for the batch size: it was damaged")
+    smoothed = Smoothed(
+        model,
+        num_classes,
+        described_noise(run.config.get("noise")),
+        seed,
+        batch_size=batch,
+        workers=workers,
+        backend=backend,
+        calibration=calibration,
+        input_range=input_range,
+        input_shape=input_shape,
+    )
+    now = _flat(smoothed.describe())
+    for name in _identity(then):
+        if now.get(name) != then.get(name):
+            raise InputError(
+                f"the model is not the one that {run.path} certified: its {name} is {now.get(name)}, certified was "
+                f"{then.get(name)}; give that model"
+            )
+    if named is None:
+        raise InputError(f"{run.path} certified a function without a fingerprint: nobody can tell whether it is this")
+    return smoothed
+
+
+def run_otherwise(run: Run, smoothed: Smoothed) -> list[str]:
+    """How the same model is run otherwise than it was: scores may be rounded otherwise, and ties fall otherwise."""
+    now, then = _flat(smoothed.describe()), _flat(run.config["classifier"])
+    return [
+        f"{name} is {now.get(name)}, was {then.get(name)}"
+        for name in sorted({*now, *then} - set(_identity(then)))
+        if now.get(name) != then.get(name)
+    ]
+
+
+def _identity(description: Mapping[str, Any]) -> tuple[str, ...]:
+    """Numbers of eight bits are not a rounding: what they are is part of the function."""
+    return (*IDENTITY, "backend.digest") if description.get("backend.precision") == "int8" else IDENTITY
+
+
+def _flat(description: Mapping[str, Any]) -> dict[str, Any]:
+    """One level of nesting as "backend.name"."""
+    flat: dict[str, Any] = {}
+    for key, value in description.items():
+        flat |= {f"{key}.{name}": v for name, v in value.items()} if isinstance(value, Mapping) else {key: value}
+    return flat
+
+
+def described_noise(description: object) -> Noise:
+    """The noise that describes itself like this; anything else is refused."""
+    try:
+        kind = NOISES[description["name"]]  # type: ignore[index]
+        options: Mapping[str, Any] = {f.name: description[f.name] for f in fields(kind) if f.name in description}  # type: ignore[operator,index]
+        noise = kind(**options)
+        same = json.loads(json.dumps(noise.describe())) == description
+    except (KeyError, TypeError, ValueError, ArithmeticError):
+        same = False
+    if not same:
+        raise InputError(f"{description!r} describes no noise that can be: the run was damaged")
+    return noise
+
+
+def check_data(run: Run, data: Dataset) -> None:
+    """Refuse data that are not those that the run certified."""
+    about = run.config.get("data")
+    then = about.get("fingerprint") if isinstance(about, Mapping) else None
+    if then != data.fingerprint:
+        raise InputError(
+            f"data {data.name} ({data.split}) are not those that {run.path} certified: their fingerprint is "
+            f"{data.fingerprint[:12]}..., certified was {str(then)[:12]}...; give the same data"
+        )

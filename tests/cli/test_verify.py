@@ -1,0 +1,130 @@
+"""`smoothcert verify`, and `predict --run`: what holds, what does not, and what is refused."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner, Result
+
+from smoothcert.architectures import Architecture, build, save
+from smoothcert.cli import app
+from smoothcert.noise import Gaussian
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two models and a run of the first."""
+    path = tmp_path_factory.mktemp("verify")
+    spec = Architecture("lenet", 10, (1, 8, 8))
+    for seed in (0, 1):
+        save(path / f"net{seed}.safetensors", build(spec, seed=seed), spec, {"noise": Gaussian(0.25).describe()})
+    done = call(
+        "certify", "--model", path / "net0.safetensors", "--data", "digits", "--out", path / "run", "--n", 300,
+        "--limit", 4, "--workers", 1,
+    )  # fmt: skip
+    assert done.exit_code == 0, done.output
+    return path
+
+
+@pytest.fixture
+def run(folder: Path, tmp_path: Path) -> Path:
+    """A copy that may be changed."""
+    shutil.copytree(folder / "run", tmp_path / "run")
+    return tmp_path / "run"
+
+
+def test_an_honest_run_holds(folder: Path, run: Path) -> None:
+    before = {path: path.read_bytes() for path in run.iterdir()}
+    done = call("verify", run)
+    assert done.exit_code == 0, done.output
+    assert done.stdout.startswith("4 of 4 records hold: level 1 (votes, bounds, boundaries, rounding)")
+    assert "to the last bit" in done.stdout
+    done = call("verify", run, "--model", folder / "net0.safetensors", "--share", 0.5, "--fresh", 200, "--pick", 7)
+    assert done.exit_code == 0, done.output
+    assert "--pick 7" in done.stdout
+    assert "level 2 (800 draws of 2 inputs made again), level 3 (200 fresh draws for each of 2 inputs)" in done.stdout
+    assert {path: path.read_bytes() for path in run.iterdir()} == before, "nothing is written"
+
+
+def test_what_does_not_hold_is_a_table_and_status_1(folder: Path, run: Path) -> None:
+    lines = (run / "records.jsonl").read_text().splitlines()
+    record = json.loads(lines[0])
+    record["certificate"]["alpha"] = 0.5
+    text = [json.dumps(record, separators=(",", ":")), *lines[1:3], lines[1]]
+    (run / "records.jsonl").write_text("\n".join(text) + "\n")
+    done = call("verify", run)
+    assert done.exit_code == 1, done.output
+    for words in ("alpha is recorded as 0.5", "repeats input", "planned and not recorded", "1 of 4 records hold"):
+        assert words in done.stdout
+    content = json.loads(call("verify", run, "--json").stdout)
+    assert {finding["check"] for finding in content["findings"]} == {"alpha", "repeated", "missing"}
+    assert (content["planned"], content["recorded"], content["holding"], content["pick"]) == (4, 3, 1, None)
+    done = call("verify", run, "--model", folder / "net0.safetensors", "--json")
+    assert (done.exit_code, len(json.loads(done.stdout)["levels"])) == (1, 2)
+
+
+def test_another_truth_is_found(folder: Path, run: Path) -> None:
+    lines = (run / "records.jsonl").read_text().splitlines()
+    record = json.loads(lines[0])
+    record["label"] = (record["label"] + 1) % 10
+    (run / "records.jsonl").write_text("\n".join([json.dumps(record, separators=(",", ":")), *lines[1:]]) + "\n")
+    done = call("verify", run)
+    assert (done.exit_code, "planned with" in done.stdout) == (1, True), done.output
+    config = json.loads((run / "run.json").read_text())
+    config["labels"][config["indices"].index(record["index"])] = record["label"]
+    (run / "run.json").write_text(json.dumps(config))
+    assert call("verify", run).exit_code == 0
+    done = call("verify", run, "--model", folder / "net0.safetensors")
+    assert (done.exit_code, "in the data it is" in done.stdout) == (1, True), done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--model", "net1.safetensors"], "its fingerprint is"),
+        (["--model", "nowhere.safetensors"], "nowhere.safetensors"),
+        (["--model", "net0.safetensors", "--data", "mnist5k"], "are not those that"),
+        (["--model", "net0.safetensors", "--share", 0], "share must be above 0"),
+        (["--model", "net0.safetensors", "--fresh", 3], "n must be at least 10"),
+        (["--model", "net0.safetensors", "--fresh", 200, "--pick", 0], "must not be the run's, 0"),
+        (["--fresh", 200], "give --model"),
+        (["--share", 0.5], "give --model"),
+    ],
+)
+def test_what_cannot_be_checked_is_one_sentence(folder: Path, run: Path, options: list[object], words: str) -> None:
+    given = [folder / str(o) if str(o).endswith(".safetensors") else o for o in options]
+    done = call("verify", run, *given)
+    assert (done.exit_code, words in done.stderr, done.stdout) == (2, True, ""), done.output
+    assert call("verify", run / "nowhere").exit_code == 2
+
+
+def test_data_without_a_name_must_be_given(folder: Path, tmp_path: Path) -> None:
+    images = np.random.default_rng(0).integers(0, 256, (3, 8, 8), dtype=np.uint8)
+    np.savez(tmp_path / "own.npz", x=images, y=np.arange(3))
+    model, out = folder / "net0.safetensors", tmp_path / "run"
+    assert call("certify", "--model", model, "--data", tmp_path / "own.npz", "--out", out, "--n", 100).exit_code == 0
+    done = call("verify", out, "--model", model)
+    assert (done.exit_code, "give --data PATH" in done.stderr) == (2, True), done.output
+    assert call("verify", out, "--model", model, "--data", tmp_path / "own.npz").exit_code == 0
+
+
+def test_predict_answers_as_the_certified_classifier(folder: Path, tmp_path: Path) -> None:
+    np.save(tmp_path / "x.npy", np.random.default_rng(0).integers(0, 256, (1, 8, 8), dtype=np.uint8))
+    base = ["predict", "--input", tmp_path / "x.npy", "--n", 100, "--json", "--run", folder / "run"]
+    done = call(*base, "--model", folder / "net0.safetensors")
+    assert done.exit_code == 0, done.output
+    answer, config = json.loads(done.stdout), json.loads((folder / "run" / "run.json").read_text())
+    assert (answer["noise"], answer["classifier"]) == (config["noise"], config["classifier"])
+    assert answer["seed"] == 0
+    assert json.loads(call(*base, "--model", folder / "net0.safetensors", "--seed", 5).stdout)["seed"] == 5
+    done = call(*base, "--model", folder / "net1.safetensors")
+    assert (done.exit_code, "the model is not the one" in done.stderr) == (2, True), done.output
+    for option in (["--sigma", 0.25], ["--noise", "gaussian"], ["--batch-size", 64]):
+        done = call(*base, "--model", folder / "net0.safetensors", *option)
+        assert (done.exit_code, f"{option[0]} does not go with --run" in done.stderr) == (2, True), done.output
