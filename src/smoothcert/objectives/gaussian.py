@@ -18,8 +18,8 @@ class Gaussian(Objective):
 
     name: ClassVar[str] = "gaussian"
 
-    def loss(
+    def terms(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator, strength: Tensor | None = None
-    ) -> Tensor:
+    ) -> dict[str, Tensor]:
         """Cross-entropy at one noisy copy of every input."""
-        return F.cross_entropy(model(self.noise.draw(x, generator, strength)), y)
+        return {"cross-entropy": F.cross_entropy(model(self.noise.draw(x, generator, strength)), y)}
