@@ -1,5 +1,21 @@
 """Where the work runs: this machine."""
 
+from smoothcert.execution.adversaries import Strength
+from smoothcert.execution.attack import Siege
+from smoothcert.execution.audit import Redrawn, draw_fresh, pick, redraw
+from smoothcert.execution.certified import certified, check_data, run_otherwise
 from smoothcert.execution.local import certify_into, run_config
 
-__all__ = ["certify_into", "run_config"]
+__all__ = [
+    "Redrawn",
+    "Siege",
+    "Strength",
+    "certified",
+    "certify_into",
+    "check_data",
+    "draw_fresh",
+    "pick",
+    "redraw",
+    "run_config",
+    "run_otherwise",
+]
