@@ -36,9 +36,8 @@ def test_certify_then_analyze(model: Path, tmp_path: Path) -> None:
     assert "4 inputs are certified" in done.stdout
     config = json.loads((tmp_path / "run" / "run.json").read_text())
     assert config["indices"] == [0, 10, 20, 30]
-    assert config["noise"] == {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64, "arithmetic": "float32"}, (
-        "sigma of training"
-    )
+    noise = {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64, "grid": 1 / 255, "arithmetic": "grid"}
+    assert config["noise"] == noise, "sigma of training, and the grid of 8-bit images"
     assert config["data"]["subset"] == {"start": 0, "every": 10, "limit": 4}
     assert str(tmp_path) not in json.dumps(config), "a run can be moved: it names no folder"
     table = call("analyze", tmp_path / "run", "--figure", tmp_path / "curve.png")
@@ -84,6 +83,28 @@ def test_every_noise_and_procedure_has_its_option(
     assert [record["certificate"]["norm"] for record in records] == [norm] * 4
 
 
+@pytest.mark.parametrize(
+    ("options", "grid"),
+    [
+        ([], 1 / 255),
+        (["--noise", "uniform", "--sigma", 0.5], 1 / 255),
+        (["--noise", "laplace", "--sigma", 0.5], None),
+        (["--grid", "off"], None),
+        (["--grid", "100"], 1 / 100),
+    ],
+)
+def test_8_bit_images_are_sampled_on_their_grid(
+    model: Path, tmp_path: Path, options: list[object], grid: float | None
+) -> None:
+    assert certify(model, tmp_path / "run", *options).exit_code == 0
+    noise = json.loads((tmp_path / "run" / "run.json").read_text())["noise"]
+    assert (noise.get("grid"), noise["arithmetic"]) == (grid, "grid" if grid else "float32")
+    records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
+    offsets = [record["certificate"]["noise"].get("offset") for record in records]
+    assert all(offsets) if grid == 1 / 100 else not any(offsets), "255 levels fit; 100 do not"
+    assert call("analyze", tmp_path / "run").exit_code == 0
+
+
 def test_ablation_of_binary_images(tmp_path: Path) -> None:
     images = (np.random.default_rng(0).random((6, 8, 8)) > 0.5).astype(np.uint8) * 255
     np.savez(tmp_path / "binary.npz", x=images, y=np.arange(6) % 2)
@@ -110,6 +131,10 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--noise", "uniform"], "give --sigma, the half_width"),
         (["--noise", "uniform", "--sigma", 1, "--norm", "linf"], "--norm does not go with --noise uniform"),
         (["--norm", "l7"], "must be 'l2' or 'linf'"),
+        (["--grid", "fine"], "--grid must be auto, off, or a whole number from 1 to 65535 such as 255, got 'fine'"),
+        (["--grid", 65536], "--grid must be auto, off, or a whole number"),
+        (["--noise", "laplace", "--sigma", 1, "--grid", 255], "--grid does not go with --noise laplace"),
+        (["--sigma", 2000], "sigma must be smaller for a grid of 1/255, got 2000; take a coarser grid"),
         (["--procedure", "magic"], "--procedure must be one of fixed, staged, sequential, budgeted, got 'magic'"),
         (["--procedure", "sequential"], "give --radius 0.5, or several"),
         (["--procedure", "sequential", "--radius", 9], "radius 9 can never be shown"),
@@ -182,7 +207,12 @@ def test_predict_images_and_arrays(model: Path, tmp_path: Path) -> None:
     done = call("predict", "--model", model, "--input", tmp_path / "three.npy", "--n", 200, "--json")
     answers = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(answers) == 3
-    assert sum(answers[0]["tallies"]["predict"]["votes"].values()) == 200
+    assert sum(answers[0]["answers"][0]["votes"].values()) == 200
+    assert answers[0]["noise"]["grid"] == 1 / 255
+    np.save(tmp_path / "floats.npy", pixels.astype(np.float64) / 256)
+    for options, grid in [([], None), (["--grid", 255], 1 / 255)]:
+        done = call("predict", "--model", model, "--input", tmp_path / "floats.npy", "--n", 200, "--json", *options)
+        assert json.loads(done.stdout.splitlines()[0])["noise"].get("grid") == grid
 
 
 @pytest.mark.parametrize(

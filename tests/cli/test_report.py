@@ -123,6 +123,8 @@ def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
         ["--every", 3, "--start", 1, "--seed", 5, "--split", "train", "--alpha", 0.01],
         ["--noise", "uniform", "--sigma", 0.5],
         ["--norm", "linf", "--runner-up"],
+        ["--grid", "off"],
+        ["--grid", 100],
         ["--bound", "hoeffding", "--inverse-temperature", 4],
         ["--procedure", "sequential", "--radius", 0.1, "--radius", 0.2],
         ["--procedure", "staged", "--radius", 0.1, "--stages", "50,200"],

@@ -19,6 +19,7 @@ def certify(
     noise: o.NoiseName = "gaussian",
     norm: o.Norm = None,
     values: o.Values = None,
+    grid: o.Grid = "auto",
     procedure: Annotated[
         str,
         typer.Option(
@@ -46,13 +47,13 @@ def certify(
     start: Annotated[int, typer.Option(help="First input.")] = 0,
     every: Annotated[int, typer.Option(help="Every k-th input; 20 is usual for CIFAR-10.")] = 1,
     limit: Annotated[int | None, typer.Option(help="At most so many inputs.")] = None,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")
-    ] = None,
+    data_root: o.DataRoot = None,
     seed: o.Seed = 0,
     batch_size: o.BatchSize = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    backend: o.Backend = "eager",
+    calibration: o.Calibration = None,
 ) -> None:
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert import architectures, datasets
@@ -67,13 +68,19 @@ def certify(
     subset = datasets.Subset(start=start, every=every, limit=limit)
     checkpoint = architectures.load(model, o.device(device))
     dataset = datasets.load(data, split, root=data_root)
+    backend, batch_size = o.resumed(out, backend, batch_size)
+    calibrating, named = o.calibration(backend, calibration, data, data_root)
     smoothed = Smoothed(
         checkpoint.model,
         num_classes=checkpoint.architecture.num_classes,
-        noise=o.noise(noise, sigma, norm, values, checkpoint),
+        noise=o.noise(
+            noise, sigma, norm, values, checkpoint, grid=grid, eight_bit=dataset.inputs.dtype.name == "uint8"
+        ),
         seed=seed,
         batch_size=batch_size,
         workers=workers,
+        backend=backend,
+        calibration=calibrating,
         input_range=dataset.input_range,
         input_shape=tuple(checkpoint.architecture.input_shape),
     )
@@ -82,6 +89,7 @@ def certify(
         "file": model.name,
         "architecture": checkpoint.architecture.to_json(),
         "fingerprint": checkpoint.fingerprint,
+        **named,
     }
     run = Run.start(out, run_config(smoothed, chosen, dataset, subset, about))
     certifying(run, smoothed, chosen, dataset)

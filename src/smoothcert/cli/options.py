@@ -12,8 +12,12 @@ from rich.console import Console
 from smoothcert.errors import InputError
 
 if TYPE_CHECKING:
+    from torch import Tensor
+
     from smoothcert.architectures import Architecture, Checkpoint
+    from smoothcert.datasets import Dataset
     from smoothcert.noise import Noise
+    from smoothcert.runs import Run
 
 Model = Annotated[Path, typer.Option("--model", help="Checkpoint (.safetensors) of the classifier.")]
 NoiseName = Annotated[str, typer.Option("--noise", help="gaussian (l2, linf), uniform or laplace (l1), ablation (l0).")]
@@ -27,13 +31,38 @@ Strength = Annotated[
 ]
 Norm = Annotated[str | None, typer.Option("--norm", help="linf: state the radii of Gaussian noise in l_inf.")]
 Values = Annotated[int | None, typer.Option("--values", help="Number of pixel levels, for ablation noise.")]
+Grid = Annotated[
+    str,
+    typer.Option(
+        "--grid",
+        help="Levels of exact sampling, such as 255, or off: float32, whose rounding an adversarial model can see. "
+        "auto: 255 for 8-bit images with gaussian or uniform noise, else off.",
+    ),
+]
 Seed = Annotated[int, typer.Option("--seed", help="Certificates are a function of the seed, the input and the model.")]
 Alpha = Annotated[float, typer.Option("--alpha", help="Allowed probability of a false answer.")]
-BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Rows per model call. Default: one block of 128.")]
+BatchSize = Annotated[int | None, typer.Option("--batch-size", help="Rows per model call. Default: 128 or 384.")]
 Device = Annotated[str | None, typer.Option("--device", help="cpu, cuda, ... Default: cuda if there is one.")]
 Workers = Annotated[int | None, typer.Option("--workers", help="Threads with one core each. Default: all cores.")]
+Backend = Annotated[
+    str,
+    typer.Option(
+        "--backend",
+        help="How the model is run: eager, compile, onnxruntime, openvino, auto (the fastest of these, measured), or "
+        "onnxruntime-int8, openvino-int8 (several times faster, noticeably another classifier).",
+    ),
+]
+Calibration = Annotated[
+    str | None,
+    typer.Option("--calibration", help="Data for int8, as DATA or DATA:split. Default: the training split of --data."),
+]
+DataRoot = Annotated[
+    Path | None, typer.Option("--data-root", help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Radii = Annotated[str | None, typer.Option("--radii", help="Radii of the table, as in 0,0.25,0.5. Default: chosen.")]
+
+CALIBRATION_INPUTS = 512
 
 
 def numbers(text: str) -> list[float]:
@@ -64,7 +93,81 @@ def device(name: str | None) -> str:
     return name
 
 
-def noise(name: str, strength: float | None, norm: str | None, values: int | None, checkpoint: Checkpoint) -> Noise:
+def run_data(run: Run, given: str | None, root: Path | None) -> Dataset:
+    """The data that a run certified: those given, else those of that name; others are refused."""
+    from smoothcert import datasets, execution
+
+    about = run.config.get("data")
+    about = about if isinstance(about, dict) else {}
+    name = given or about.get("name")
+    if given is None and name not in datasets.NAMES:
+        raise InputError(f"the data of {run.path}, {name!r}, are not known by name; give --data PATH")
+    dataset = datasets.load(str(name), str(about.get("split", "test")), root=root)
+    execution.check_data(run, dataset)
+    return dataset
+
+
+def calibration(
+    backend: str, given: str | None, data: str | None, root: Path | None
+) -> tuple[Tensor | None, dict[str, str]]:
+    """Training inputs for an int8 backend, and their name for the run: of --calibration, else of --data."""
+    from smoothcert import datasets
+    from smoothcert.engine.backends import BACKENDS
+
+    if backend not in BACKENDS or not BACKENDS[backend].int8:
+        if given is not None:
+            raise InputError(f"--calibration goes with an int8 backend, and --backend is {backend}; leave it out")
+        return None, {}
+    name, _, split = (given or data or "").rpartition(":")
+    if split not in datasets.SPLITS:
+        name, split = given or data or "", "train"
+    if not name:
+        raise InputError(f"--backend {backend} needs --calibration, the data that the model was trained on")
+    inputs = datasets.load(name, split, root=root)
+    every = max(1, len(inputs) // CALIBRATION_INPUTS)
+    chosen = datasets.Subset(every=every, limit=CALIBRATION_INPUTS).indices(len(inputs))
+    return inputs.tensors(chosen), {"calibration": f"{name}:{split}"}
+
+
+def run_calibration(run: Run, given: str | None, root: Path | None) -> Tensor | None:
+    """The calibration inputs of a run's int8 backend: those given, else those it names."""
+    classifier, model = run.config.get("classifier"), run.config.get("model")
+    backend = classifier.get("backend") if isinstance(classifier, dict) else None
+    name = backend.get("name") if isinstance(backend, dict) else None
+    named = model.get("calibration") if isinstance(model, dict) else None
+    return calibration(str(name), given, named if isinstance(named, str) else None, root)[0]
+
+
+def resumed(out: Path, backend: str, batch_size: int | None) -> tuple[str, int | None]:
+    """Backend and batch size; auto goes on with what it chose when the run in `out` was started."""
+    from smoothcert.runs import Run
+
+    if backend != "auto" or not (out / "run.json").exists():
+        return backend, batch_size
+    try:
+        classifier = Run.open(out).config["classifier"]
+        return str(classifier["backend"]["name"]), int(classifier["batch"])
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{out / 'run.json'} does not say which backend it chose: give --backend") from None
+
+
+def run_device(run: Run) -> str | None:
+    """The device that a run was made on, where it names one."""
+    classifier = run.config.get("classifier")
+    name = classifier.get("device") if isinstance(classifier, dict) else None
+    return name if isinstance(name, str) else None
+
+
+def noise(
+    name: str,
+    strength: float | None,
+    norm: str | None,
+    values: int | None,
+    checkpoint: Checkpoint,
+    *,
+    grid: str,
+    eight_bit: bool,
+) -> Noise:
     """The noise that the options name; its strength is the one of training where none is given."""
     from smoothcert.noise import NOISES
 
@@ -76,11 +179,26 @@ def noise(name: str, strength: float | None, norm: str | None, values: int | Non
         if trained.get("name") != name or kind.strength_name not in trained:
             raise InputError(f"give --sigma, the {kind.strength_name} of the noise: the checkpoint does not name one")
         strength = float(trained[kind.strength_name])
-    options = {key: value for key, value in (("norm", norm), ("values", values)) if value is not None}
+    takes = {f.name for f in fields(kind)}
+    given = {"norm": norm, "values": values, "grid": _grid(grid, eight_bit and "grid" in takes)}
+    options: dict[str, Any] = {key: value for key, value in given.items() if value is not None}
     for key in options:
-        if key not in {f.name for f in fields(kind)}:
+        if key not in takes:
             raise InputError(f"--{key} does not go with --noise {name}; leave it out")
     return kind(**{kind.strength_name: strength}, **options)
+
+
+def _grid(text: str, automatic: bool) -> float | None:
+    """The value of --grid: the step, or None for float32."""
+    from smoothcert.stats.geometry import MOST_GRID_LEVELS
+
+    if text in ("auto", "off"):
+        return 1 / 255 if text == "auto" and automatic else None
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_GRID_LEVELS:
+        raise InputError(
+            f"--grid must be auto, off, or a whole number from 1 to {MOST_GRID_LEVELS} such as 255, got {text!r}"
+        )
+    return 1 / int(text)
 
 
 def check_shape(shape: tuple[int, ...], architecture: Architecture, data: str) -> None:

@@ -23,9 +23,7 @@ def report(
     data: Annotated[
         str | None, typer.Option(help="The data set that was certified: a name, an .npz file or an image folder.")
     ] = None,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")
-    ] = None,
+    data_root: o.DataRoot = None,
     images: Annotated[bool, typer.Option("--images/--no-images", help="Show the images themselves.")] = True,
     radii: o.Radii = None,
 ) -> None:

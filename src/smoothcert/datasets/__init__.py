@@ -14,7 +14,7 @@ from smoothcert.datasets.npz import read_npz
 from smoothcert.datasets.registry import READERS, Reader, register
 from smoothcert.errors import InputError
 
-__all__ = ["NAMES", "Dataset", "Reader", "Subset", "load", "register"]
+__all__ = ["NAMES", "SPLITS", "Dataset", "Reader", "Subset", "load", "register"]
 
 NAMES: tuple[str, ...] = tuple(sorted(READERS))
 """The names that `load` knows, for the command line."""

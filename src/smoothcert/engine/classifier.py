@@ -54,7 +54,6 @@ def snapshot(model: Model, device: torch.device) -> Model:
     """A private copy of a module, in evaluation mode: what is sampled cannot change while it is being sampled.
 
     The caller may train, move or change the original meanwhile, and nothing of it is touched. A function stays itself.
-    The layout of the weights changes no value, and convolutions on a CPU run 1.5 to 2 times faster with it.
     """
     if not isinstance(model, nn.Module):
         return model
@@ -62,11 +61,7 @@ def snapshot(model: Model, device: torch.device) -> Model:
         private = copy.deepcopy(model)
     except Exception as error:
         raise InputError(f"model cannot be copied ({error}); wrap it in a function of tensors that is fixed") from error
-    private.requires_grad_(False).to(device).eval()
-    for parameter in private.parameters():
-        if parameter.dim() == 4:
-            parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
-    return private
+    return private.requires_grad_(False).to(device).eval()
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -97,7 +92,8 @@ def check_fixed(model: Model, batch: Tensor, rows_per_call: int, num_classes: in
         parts = torch.split(batch.clone(), rows)  # a clone, because a model may work in place
         return torch.cat([score(model, part, num_classes) for part in parts])
 
-    once, again = run(rows_per_call), run(max(1, rows_per_call // 2))
+    rows = min(rows_per_call, len(batch))
+    once, again = run(rows), run(max(1, rows // 2))
     if not bool(torch.isfinite(once).all()):
         raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
     gap = (once.double() - again.double()).abs()

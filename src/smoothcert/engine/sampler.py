@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
@@ -20,6 +20,7 @@ import torch
 from torch import Tensor
 
 from smoothcert.certify import Ask, Conversation, answered
+from smoothcert.certify.certificate import Answered
 from smoothcert.engine.classifier import Model, score
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
@@ -27,7 +28,7 @@ from smoothcert.noise.streams import BLOCK, generator
 from smoothcert.stats import Tally
 from smoothcert.stats.tally import SCORE_UNIT
 
-Answer = TypeVar("Answer")
+Answer = TypeVar("Answer", bound=Answered)
 
 
 FLUSH = 4096
@@ -49,6 +50,7 @@ class Talk(Generic[Answer]):
     missing: int = 0  # blocks of the current wish that are not counted yet
     unsent: deque[tuple[int, int]] = field(default_factory=deque)  # (block, rows to count)
     used: dict[str, int] = field(default_factory=dict)  # blocks used so far, by purpose
+    said: list[tuple[str, Tally]] = field(default_factory=list)  # all answers so far, for the record
 
     def wish(self, ask: Ask) -> None:
         """Lay out the blocks of a new wish. A purpose goes on where it stopped: no draw is ever used twice."""
@@ -130,11 +132,12 @@ class Sampler:
         if talk.missing:
             return
         assert talk.tally is not None
+        talk.said.append((piece.ask.purpose, answered(piece.ask, talk.tally)))
         try:
-            talk.wish(talk.conversation.send(answered(piece.ask, talk.tally)))
+            talk.wish(talk.conversation.send(talk.tally))
             ready.appendleft(talk)
         except StopIteration as stop:
-            yield talk, stop.value
+            yield talk, replace(stop.value, answers=tuple(talk.said))
 
     @torch.inference_mode()
     def _evaluate(self, model: Model, pieces: list[Piece]) -> Tensor:

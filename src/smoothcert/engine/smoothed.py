@@ -8,12 +8,15 @@ from typing import Any, TypeVar
 
 import numpy as np
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from smoothcert.certify import Certificate, Conversation, Fixed, Predict, Prediction, Procedure, Scope
 from smoothcert.certify.certificate import Answered
-from smoothcert.engine.classifier import Model, check_fixed, describe, device_of, snapshot
-from smoothcert.engine.sampler import Sampler, Talk, default_workers
+from smoothcert.engine.backends import check_backend
+from smoothcert.engine.backends.apart import Asking
+from smoothcert.engine.classifier import Model, check_fixed, device_of
+from smoothcert.engine.ready import Preparer, Ready
+from smoothcert.engine.sampler import Sampler, Talk
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.streams import BLOCK, generator, input_id
@@ -34,11 +37,17 @@ class Smoothed:
         seed: certificates are a function of (seed, input, procedure, model): the same again, always. alpha holds for a
             procedure, n and radius that were settled before any draw of this seed was seen; to try again with other
             settings take another seed, and pay for the best of k tries.
-        batch_size: rows per model call, whole blocks of 128 from there on. Default: 128 on a CPU, where the model then
-            always sees the same shape and votes are the same to the last one; 1024 elsewhere.
+        batch_size: rows per model call, whole blocks of 128 from there on. Default: 128 on a CPU, or 384 if the model
+            has large linear layers and a block gets the same scores wherever it stands, so that votes are the same to
+            the last one; 1024 elsewhere. A module on a CPU always sees this shape.
         device: where to run. Default: where the module is.
         workers: threads with one core, and one copy of the module, each. Default: all cores for a module on the CPU,
             else 1. With more, a function must allow to be called from several threads.
+        backend: how a module is run: "eager" (torch, batch-norm folded), "compile", "onnxruntime", "openvino", or, on a
+            CPU that has the instructions several times faster, "onnxruntime-int8" and "openvino-int8". Every backend is
+            a classifier of its own, and certificates name it: predict with the one that was certified. "auto" measures
+            those in float32; int8 is noticeably another classifier and never chosen for you.
+        calibration: training inputs (N, ...), for int8: their noisy copies tell the ranges of the numbers.
         input_range: inputs outside it are refused. Images: (0, 1).
         input_shape: shape of one input. Default: (d,) for vectors, (C, H, W) for images.
     """
@@ -53,6 +62,8 @@ class Smoothed:
         batch_size: int | None = None,
         device: torch.device | str | None = None,
         workers: int | None = None,
+        backend: str = "eager",
+        calibration: Inputs | None = None,
         input_range: tuple[float, float] | None = None,
         input_shape: tuple[int, ...] | None = None,
     ) -> None:
@@ -69,13 +80,14 @@ class Smoothed:
                 raise InputError(f"{name} must be at least 1, got {value}")
         self._model, self._noise, self._num_classes, self._seed = model, noise, num_classes, seed
         self._device = device_of(model) if device is None else torch.device(device)
-        rows = batch_size or (BLOCK if self._device.type == "cpu" else 1024)
-        self._blocks = max(1, rows // BLOCK)
-        self._rows = self._blocks * BLOCK if rows >= BLOCK else rows
-        self._workers = workers or default_workers(model, self._device)
-        one_core = self._device.type == "cpu" and (isinstance(model, nn.Module) or self._workers > 1)
-        self._threads = 1 if one_core else torch.get_num_threads()
         self._input_range, self._input_shape = input_range, input_shape
+        self._shape: tuple[int, ...] | None = input_shape  # of the inputs seen last
+        inputs = None if calibration is None else self._batch(calibration)
+        check_backend(backend, model, self._device, inputs)
+        rows = batch_size // BLOCK * BLOCK if batch_size and batch_size >= BLOCK else batch_size
+        self._checked: Ready | None = None
+        self._asked: tuple[int, ...] = ()
+        self._preparer = Preparer(model, self._device, noise, backend, rows, workers, inputs)
 
     # Read-only: a certificate names the model, noise and seed that were sampled.
 
@@ -130,30 +142,39 @@ class Smoothed:
         for row, certificate in self._run(batch, noises, procedure.certify, on_draws):
             yield row, dataclasses.replace(certificate, scope=scope)
 
+    @property
+    def asked(self) -> tuple[int, ...]:
+        """Of an ensemble: how many noisy inputs each member was asked about, in all that was certified or predicted.
+
+        Evaluations per draw are sum(asked) / max(asked); the share of draws on which the first k of `Consensus` agreed
+        is 1 - asked[k] / asked[0]. Empty for other models.
+        """
+        return self._asked
+
     def describe(self) -> dict[str, Any]:
         """What identifies the classifier that is sampled: weights, kind, dtype, and how it is run."""
-        return self._describe(self._model)
+        return self._preparer.ready(self._shape).description
 
     def check(self, x: Inputs) -> None:
         """Refuse inputs or a model that cannot be certified, at the price of two blocks of draws of the first input."""
         batch = self._batch(x)
-        self._check(snapshot(self._model, self._device), batch[0], self._noise.for_inputs(batch))
+        self._check(self._ready(batch), batch[0], self._noise.for_inputs(batch))
 
-    def _check(self, model: Model, x: Tensor, noise: Noise) -> None:
+    def prepared(self, x: Inputs) -> Ready:
+        """The model as it is run for inputs like x: backend, batch, workers, and a note if it is not what was asked."""
+        return self._ready(self._batch(x))
+
+    def _ready(self, batch: Tensor) -> Ready:
+        self._shape = tuple(batch.shape[1:])
+        return self._preparer.ready(self._shape)
+
+    def _check(self, ready: Ready, x: Tensor, noise: Noise) -> None:
+        if ready is self._checked:  # the same private copy as the last time
+            return
         stream = generator(self._seed, input_id(x), "check", 0, self._device)
         block = noise.draw(x.to(self._device).expand(BLOCK, *x.shape), stream)
-        check_fixed(model, block, self._rows, self._num_classes)
-
-    def _describe(self, model: Model) -> dict[str, Any]:
-        on_cpu = self._device.type == "cpu"
-        return describe(model) | {
-            "device": self._device.type,
-            "batch": self._rows,
-            "threads": self._threads if on_cpu else None,
-            "cpu": torch.backends.cpu.get_cpu_capability() if on_cpu else None,
-            "deterministic": on_cpu or torch.are_deterministic_algorithms_enabled(),
-            "torch": torch.__version__,
-        }
+        check_fixed(ready.prepared.new_runner(), block, ready.job.rows, self._num_classes)
+        self._checked = ready
 
     def _run(
         self,
@@ -163,28 +184,34 @@ class Smoothed:
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
         bound = [noise.for_inputs(batch) for noise in (noises or [self._noise])]
-        models = tuple(snapshot(self._model, self._device) for _ in range(self._workers))
+        ready = self._ready(batch)
+        self._check(ready, batch[0], bound[0])
+        models = ready.runners()
         sampler = Sampler(
             models=models,
             num_classes=self._num_classes,
             seed=self._seed,
             device=self._device,
-            blocks_per_batch=self._blocks,
-            rows_per_call=self._rows,
-            threads=self._threads,
+            blocks_per_batch=max(1, ready.rows // BLOCK),
+            rows_per_call=ready.rows,
+            threads=self._preparer.threads(ready.job.workers),
         )
-        classifier = self._describe(models[0])
-        self._check(models[0], batch[0], bound[0])
 
         def talks() -> Iterator[Talk[Result]]:
             for row, x in enumerate(batch):
-                noise = bound[row if noises else 0]
+                noise = bound[row if noises else 0].at(x)
                 yield Talk(row, x.to(self._device), noise, input_id(x), conversation(noise))
 
-        for talk, answer in sampler.run(talks(), on_draws):
-            noise, name = talk.noise.describe(), talk.input_id
-            filled = dataclasses.replace(answer, noise=noise, classifier=classifier, seed=self._seed, input_id=name)
-            yield talk.key, filled
+        try:
+            for talk, answer in sampler.run(talks(), on_draws):
+                noise, name = talk.noise.describe(), talk.input_id
+                filled = dataclasses.replace(
+                    answer, noise=noise, classifier=ready.description, seed=self._seed, input_id=name
+                )
+                yield talk.key, filled
+        finally:
+            counts = [model.asked for model in models if isinstance(model, Asking)]
+            self._asked = tuple(map(sum, zip(*counts, *([self._asked] if self._asked else []), strict=True)))
 
     def _batch(self, x: Inputs) -> Tensor:
         """Inputs as float32 (B, ...), refused where they cannot be what was meant."""

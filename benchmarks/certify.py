@@ -1,0 +1,217 @@
+"""Draws per second against what people run: python benchmarks/certify.py [--model lenet] [--seconds 3] [--repeats 5]
+
+In one interleaved run per model: a loop as in Cohen et al.'s code, ART (pip install 'smoothcert[bench]'), every backend
+of ours end to end, and the bare forward pass of that backend with the same batch and workers on ready noise, which is
+the limit. Weights are random; batch-norm has the statistics of noisy batches. `--growth` instead shows that draws per
+second depend neither on n nor on the number of inputs.
+"""
+
+import argparse
+import time
+import warnings
+from collections.abc import Callable
+from importlib.util import find_spec
+from pathlib import Path
+from statistics import median
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+import smoothcert as sc
+from smoothcert.architectures import Architecture, build
+from smoothcert.engine.backends import BACKENDS, installed
+from smoothcert.engine.backends.auto import throughput
+
+SIGMA, CLASSES = 0.25, 10
+SPECS = {
+    "lenet": Architecture("lenet", CLASSES, (1, 28, 28)),
+    "cifar-resnet20": Architecture("cifar-resnet20", CLASSES, (3, 32, 32)),
+    "cifar-resnet110": Architecture("cifar-resnet110", CLASSES, (3, 32, 32)),
+}
+Rate = Callable[[float], float]  # seconds to spend -> draws per second
+
+
+def network(spec: Architecture) -> nn.Module:
+    """Random weights, and batch-norm that has seen noise: else deep networks answer one class whatever comes."""
+    torch.manual_seed(0)
+    model = build(spec, seed=0).train()
+    with torch.no_grad():
+        for _ in range(5):
+            x = torch.rand(128, *spec.input_shape)
+            model(x + SIGMA * torch.randn_like(x))
+    return model.eval()
+
+
+def cohen(model: nn.Module, x: Tensor, batch: int) -> Rate:
+    """The sampling loop of Cohen et al. 2019: copies of x, noise, argmax, and votes counted one by one in Python."""
+
+    @torch.no_grad()
+    def rate(seconds: float) -> float:
+        votes, drawn, begin = np.zeros(CLASSES, dtype=int), 0, time.perf_counter()
+        while time.perf_counter() - begin < seconds:
+            copies = x.repeat((batch, 1, 1, 1))
+            answers = model(copies + torch.randn_like(copies) * SIGMA).argmax(1)
+            for answer in answers.cpu().numpy():
+                votes[answer] += 1
+            drawn += batch
+        return drawn / (time.perf_counter() - begin)
+
+    return rate
+
+
+def art(model: nn.Module, x: Tensor) -> Rate:
+    """`PyTorchRandomizedSmoothing.certify`, which makes all n noisy copies of an input at once."""
+    from art.estimators.certification.randomized_smoothing import PyTorchRandomizedSmoothing  # noqa: PLC0415
+
+    n, n0 = 400, 100  # it grows to what fills the time
+    smoothed = PyTorchRandomizedSmoothing(
+        model=model,
+        loss=nn.CrossEntropyLoss(),
+        input_shape=tuple(x.shape),
+        nb_classes=CLASSES,
+        channels_first=True,
+        clip_values=None,
+        sample_size=n0,
+        scale=SIGMA,
+        alpha=0.001,
+    )
+
+    def rate(seconds: float) -> float:
+        nonlocal n
+        begin = time.perf_counter()
+        smoothed.certify(x[None].numpy(), n=n, batch_size=400)
+        found = (n + n0) / (time.perf_counter() - begin)
+        n = min(10_000, max(400, int(found * seconds)))
+        return found
+
+    return rate
+
+
+def ours(g: sc.Smoothed, inputs: Tensor, guess: float) -> Rate:
+    """Certification end to end, with as many draws as the last rate fills the time with."""
+    last = [guess]
+
+    def rate(seconds: float) -> float:
+        n = max(1_000, int(last[0] * seconds / len(inputs)))
+        begin = time.perf_counter()
+        certificates = g.certify(inputs, sc.Fixed(n=n))
+        last[0] = sum(c.draws for c in certificates) / (time.perf_counter() - begin)
+        return last[0]
+
+    return rate
+
+
+def smoothed(model: nn.Module, spec: Architecture, backend: str) -> sc.Smoothed:
+    calibration = torch.rand(512, *spec.input_shape, generator=torch.Generator().manual_seed(1))
+    noise = sc.Gaussian(SIGMA)
+    return sc.Smoothed(
+        model, CLASSES, noise, backend=backend, calibration=calibration, input_shape=tuple(spec.input_shape)
+    )
+
+
+def contestants(model: nn.Module, spec: Architecture, names: list[str]) -> tuple[dict[str, Rate], dict[str, str]]:
+    """Everything to measure, warmed up, and the start-up cost of our backends."""
+    inputs = torch.rand(4, *spec.input_shape, generator=torch.Generator().manual_seed(0))
+    rates = {f"Cohen-style loop, batch {batch}": cohen(model, inputs[0], batch) for batch in (400, 1000)}
+    if find_spec("art") is not None:
+        rates["ART 1.20"] = art(model, inputs[0])
+    else:
+        print("ART is not installed and not measured: pip install 'smoothcert[bench]'")
+    starts: dict[str, str] = {}
+    for name in names:
+        if not installed(name):
+            print(f"{name} is not installed and not measured: pip install 'smoothcert[{BACKENDS[name].extra}]'")
+            continue
+        g, begin = smoothed(model, spec, name), time.perf_counter()
+        ready = g.prepared(inputs)
+        if ready.prepared.note is not None:
+            print(ready.prepared.note)
+            continue
+        starts[name] = f"{time.perf_counter() - begin:.1f} s, batch {ready.job.rows} x {ready.job.workers} workers"
+        bare = throughput(ready.prepared, ready.job, 0.3)
+        rates[name] = ours(g, inputs, bare)
+        rates[f"{name}, bare"] = lambda seconds, r=ready: throughput(r.prepared, r.job, seconds)  # type: ignore[misc]
+    return rates, starts
+
+
+def compare(name: str, backends: list[str], seconds: float, repeats: int) -> None:
+    spec = SPECS[name]
+    print(f"\n## {name} {spec.input_shape}, {torch.get_num_threads()} cores, sigma {SIGMA}\n", flush=True)
+    rates, starts = contestants(network(spec), spec, backends)
+    found: dict[str, list[float]] = {one: [] for one in rates}
+    for rate in rates.values():
+        rate(min(seconds, 0.5))
+    for _ in range(repeats):
+        for one, rate in rates.items():
+            found[one].append(rate(seconds))
+    middle = {one: median(values) for one, values in found.items()}
+    best = max(rate for one, rate in middle.items() if one.startswith("Cohen"))
+    print("\n| | draws/s | min-max | against the better loop | bare forward pass | of the bare pass | start-up |")
+    print("|---|---|---|---|---|---|---|")
+    for one, values in found.items():
+        if one.endswith(", bare"):
+            continue
+        row = f"| {one} | {middle[one]:.0f} | {min(values):.0f}-{max(values):.0f} | {middle[one] / best:.2f} |"
+        if one in starts:
+            bare = found[f"{one}, bare"]
+            # Paired by round: the load of the machine changes more between rounds than within one.
+            share = median(value / limit for value, limit in zip(values, bare, strict=True))
+            print(f"{row} {median(bare):.0f} | {share:.0%} | {starts[one]} |")
+        else:
+            print(f"{row} | | |")
+
+
+def growth(name: str, backend: str, repeats: int, path: Path) -> None:
+    """Draws per second against n and against the number of inputs."""
+    import matplotlib.pyplot as plt  # noqa: PLC0415
+
+    spec = SPECS[name]
+    g = smoothed(network(spec), spec, backend)
+    inputs = torch.rand(64, *spec.input_shape, generator=torch.Generator().manual_seed(0))
+    g.certify(inputs[:1], sc.Fixed(n=1_000))
+    series = {
+        "n, with 4 inputs": [(n, 4, n) for n in (1_000, 3_000, 10_000, 30_000)],
+        "inputs, with n = 1000": [(k, k, 1_000) for k in (2, 8, 32, 64)],
+    }
+    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
+    print("| what grows | value | draws/s | min-max |\n|---|---|---|---|")
+    for axis, (label, points) in zip(axes, series.items(), strict=True):
+        rates: dict[int, list[float]] = {value: [] for value, _, _ in points}
+        for _ in range(repeats):
+            for value, count, n in points:
+                begin = time.perf_counter()
+                draws = sum(c.draws for c in g.certify(inputs[:count], sc.Fixed(n=n)))
+                rates[value].append(draws / (time.perf_counter() - begin))
+        for value, found in rates.items():
+            print(f"| {label} | {value} | {median(found):.0f} | {min(found):.0f}-{max(found):.0f} |", flush=True)
+        axis.semilogx(list(rates), [median(found) for found in rates.values()], marker="o")
+        axis.set_xlabel(label)
+        axis.set_ylim(bottom=0)
+        axis.grid(alpha=0.3)
+    axes[0].set_ylabel("draws/s")
+    figure.suptitle(f"{name}, {backend}")
+    figure.tight_layout()
+    figure.savefig(path, dpi=150)
+    print(f"\nplotted in {path}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--model", choices=SPECS, nargs="+", default=list(SPECS))
+    parser.add_argument("--backend", choices=BACKENDS, nargs="+", default=list(BACKENDS))
+    parser.add_argument("--seconds", type=float, default=3.0, help="per cell")
+    parser.add_argument("--repeats", type=int, default=5)
+    parser.add_argument("--growth", type=Path, metavar="PNG", help="plot draws/s against n and inputs instead")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in options.model:
+        if options.growth is not None:
+            path = options.growth.with_stem(f"{options.growth.stem}-{name}")
+            growth(name, options.backend[0], options.repeats, path)
+        else:
+            compare(name, options.backend, options.seconds, options.repeats)
+
+
+if __name__ == "__main__":
+    main()

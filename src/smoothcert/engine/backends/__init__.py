@@ -1,0 +1,130 @@
+"""Backends: ways to run a model. Each is a classifier of its own, and a certificate names the one that was sampled.
+
+A backend is a function from a `Job` to a `Prepared`; a new one is one file and a line in `BACKENDS`.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from functools import partial
+from importlib.util import find_spec
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.engine.backends import apart, compiled, eager, openvino, ort
+from smoothcert.engine.backends.base import Job, Prepared, UnableError
+from smoothcert.engine.classifier import Model
+from smoothcert.ensembles import Ensemble
+from smoothcert.errors import InputError
+from smoothcert.noise.streams import BLOCK
+
+__all__ = ["AUTO", "BACKENDS", "Job", "Prepared", "check_backend", "default_rows", "installed", "prepare", "same_votes"]
+
+AUTO = "auto"
+
+
+@dataclass(frozen=True)
+class Backend:
+    """How to prepare a job, and what must be there."""
+
+    prepare: Callable[[Job], Prepared]
+    packages: tuple[str, ...] = ()
+    extra: str = ""  # of pyproject, that brings the packages
+    int8: bool = False
+
+
+_ONNX = ("onnx", "onnxscript")
+BACKENDS: dict[str, Backend] = {
+    "eager": Backend(eager.prepare),
+    "compile": Backend(compiled.prepare),
+    "onnxruntime": Backend(ort.prepare, (*_ONNX, "onnxruntime"), "onnx"),
+    "openvino": Backend(openvino.prepare, (*_ONNX, "openvino"), "openvino"),
+    "onnxruntime-int8": Backend(ort.prepare_int8, (*_ONNX, "onnxruntime"), "onnx", int8=True),
+    "openvino-int8": Backend(openvino.prepare_int8, (*_ONNX, "openvino", "nncf"), "openvino", int8=True),
+}
+
+
+def installed(name: str) -> bool:
+    """Are the packages of a backend there?"""
+    return all(find_spec(package) is not None for package in BACKENDS[name].packages)
+
+
+def check_backend(name: str, model: Model, device: torch.device, calibration: Tensor | None) -> None:
+    """Refuse a backend that cannot be used, before anything is done."""
+    if name not in (*BACKENDS, AUTO):
+        raise InputError(f"backend must be one of {', '.join(BACKENDS)} or {AUTO}, got {name!r}")
+    if name in (AUTO, "eager"):
+        return
+    backend = BACKENDS[name]
+    if not isinstance(model, nn.Module):
+        raise InputError(f"backend {name} runs torch modules only, and the model is a function; leave backend out")
+    if backend.packages and device.type != "cpu":
+        raise InputError(f"backend {name} runs on the CPU, got device {device}; give device='cpu' or backend='eager'")
+    if not installed(name):
+        missing = ", ".join(package for package in backend.packages if find_spec(package) is None)
+        raise InputError(f"backend {name} needs {missing}; pip install 'smoothcert[{backend.extra}]'")
+    if backend.int8 and calibration is None:
+        raise InputError(f"backend {name} needs calibration, a tensor of training inputs: give calibration=")
+
+
+def default_rows(model: Model, device: torch.device) -> int:
+    """Rows per call: small on a CPU, where activations then stay in the cache of a core.
+
+    One block; three where linear layers have more than a million weights, which are read from memory for every call.
+    """
+    if device.type != "cpu":
+        return 1024
+    if not isinstance(model, nn.Module):
+        return BLOCK
+    if isinstance(model, Ensemble):
+        # The fewer rows a batch has, the fewer places are empty in the last one of what is left open.
+        return BLOCK if model.adaptive else max(default_rows(member, device) for member in model.members)
+    weights = sum(module.weight.numel() for module in model.modules() if isinstance(module, nn.Linear))
+    return 3 * BLOCK if weights > 1_000_000 else BLOCK
+
+
+def prepare(name: str, job: Job) -> Prepared:
+    """Prepare a job with a backend; a model that it cannot run is run by eager, with a warning and a note."""
+    with _quiet_state(job):
+        try:
+            return _prepare(name, job)
+        except UnableError as reason:
+            note = f"backend {name} cannot run this model ({reason}); it is run by eager, and is described so"
+            warnings.warn(note, stacklevel=2)
+            return replace(_prepare("eager", job), note=note)
+
+
+def _prepare(name: str, job: Job) -> Prepared:
+    if isinstance(job.model, Ensemble):
+        return apart.prepare(partial(_prepare, name), job)
+    return BACKENDS[name].prepare(job)
+
+
+def same_votes(prepared: Prepared, job: Job) -> bool:
+    """Does a block get the same scores, to the last bit, wherever in the batch it stands?
+
+    Only then may blocks of several inputs share a call: else votes would depend on what else is certified.
+    """
+    with _quiet_state(job):
+        run, x = prepared.new_runner(), job.probe()
+        try:
+            return torch.equal(run(x.clone()).roll(BLOCK, 0), run(x.roll(BLOCK, 0)))
+        except Exception:  # whatever a model raises on inputs that are not its own: then nothing is known
+            return False
+
+
+@contextmanager
+def _quiet_state(job: Job) -> Iterator[None]:
+    """As in a worker: one thread on a CPU, no gradients, no autocast."""
+    before = torch.get_num_threads()
+    if job.device.type == "cpu" and isinstance(job.model, nn.Module):
+        torch.set_num_threads(1)
+    try:
+        with torch.no_grad(), torch.autocast(job.device.type, enabled=False):
+            yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,62 @@
+"""What was exported or quantised once is kept on disk, so that the next run starts at once.
+
+An entry is a digest and the artifact. What is damaged is built again; and what is read is still compared with the
+model before it is used, like what was just built.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from collections.abc import Callable, Mapping
+from contextlib import suppress
+from importlib.metadata import version
+from typing import Any
+
+from smoothcert.engine.backends.base import Job
+from smoothcert.stats.boundary_store import cache_folder
+
+FORMAT = 1  # of the artifacts: another way of making them is another classifier
+
+
+def artifact(job: Job, kind: str, packages: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
+    """`build()`, from disk if it was built before from this model, in this shape, with these versions."""
+    if job.fingerprint is None:
+        return build()
+    key: dict[str, Any] = {
+        "format": FORMAT,
+        "kind": kind,
+        "model": job.fingerprint,
+        "shape": [job.rows, *job.shape],
+        "calibration": calibration_digest(job),
+        "versions": {package: version(package) for package in packages},
+    }
+    name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
+    path = cache_folder() / "backends" / name
+    with suppress(OSError):
+        found = path.read_bytes()
+        if found[:32] == _seal(key, found[32:]):
+            return found[32:]
+    built = build()
+    half = path.with_name(f".{name}.{secrets.token_hex(4)}")
+    with suppress(OSError):  # a folder that cannot be written only costs time
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with half.open("wb") as file:
+            file.write(_seal(key, built) + built)
+            file.flush()
+            os.fsync(file.fileno())
+        half.replace(path)
+    return built
+
+
+def calibration_digest(job: Job) -> str | None:
+    """Of the noisy inputs that the ranges of an int8 model come from."""
+    if job.calibration is None:
+        return None
+    return hashlib.sha256(job.calibration.contiguous().numpy().tobytes()).hexdigest()
+
+
+def _seal(key: Mapping[str, Any], content: bytes) -> bytes:
+    return hashlib.sha256(json.dumps(key, sort_keys=True).encode() + b"\n" + content).digest()

@@ -1,0 +1,49 @@
+"""torch's own compiler, with frozen weights: constants are folded, and weights are packed for the kernels."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.engine.backends.base import Job, Padded, Prepared, UnableError, digest, require_agreement
+from smoothcert.engine.backends.eager import arranged
+
+
+def prepare(job: Job) -> Prepared:
+    """Compile the exported graph for one shape.
+
+    Not through `torch.compile`, which compiles again, silently and without freezing, whenever the state of a thread
+    (gradients, number of threads) is not the one it has seen: the graph of torch.export has no such conditions.
+    """
+    assert isinstance(job.model, nn.Module)
+    inductor: Any = importlib.import_module("torch._inductor")
+    x = job.probe()
+    try:
+        with torch.no_grad():
+            graph: Any = torch.export.export(arranged(job.model), (x,)).module()
+            code = str(graph.code)
+            with inductor.config.patch(freezing=True):
+                compiled = inductor.compile(graph, [x])
+                compiled(x)
+    except Exception as error:  # of the exporter, the compiler, or the C++ compiler that may not be there
+        raise UnableError(f"torch cannot compile it: {first_line(error)}") from error
+
+    def run(batch: Tensor) -> Tensor:
+        scores = compiled(batch.contiguous())
+        result: Tensor = scores if isinstance(scores, Tensor) else scores[0]
+        return result
+
+    require_agreement(job, run)
+    about = {"name": "compile", "precision": job.precision, "version": torch.__version__}
+    return Prepared(lambda: Padded(run, job.rows), about | {"digest": digest(code.encode())})
+
+
+def first_line(error: Exception) -> str:
+    """What an error of a large machine says, in short: the first cause, its first line."""
+    while isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    return (lines[0] if lines else type(error).__name__)[:200]

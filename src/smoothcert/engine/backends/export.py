@@ -1,0 +1,69 @@
+"""A module as ONNX."""
+
+from __future__ import annotations
+
+import copy
+import logging
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import torch
+from torch import nn
+
+from smoothcert.engine.backends.base import Job, UnableError
+from smoothcert.engine.backends.cache import artifact
+from smoothcert.engine.backends.compiled import first_line
+
+INPUT = "x"
+PACKAGES = ("torch", "onnx", "onnxscript")
+
+
+def onnx_bytes(job: Job) -> bytes:
+    """The model for one shape, as ONNX; the same bytes for the same model, wherever it lives.
+
+    Through torch.export, which refuses control flow that depends on the data; a trace would follow one branch for ever.
+    """
+    return artifact(job, "onnx", PACKAGES, lambda: _export(job))
+
+
+def _export(job: Job) -> bytes:
+    assert isinstance(job.model, nn.Module)
+    try:
+        with quiet("torch.onnx"), torch.no_grad():
+            program: Any = torch.onnx.export(
+                copy.deepcopy(job.model),
+                (job.probe(),),
+                dynamo=True,
+                input_names=[INPUT],
+                output_names=["scores"],
+                verbose=False,
+            )
+            proto = program.model_proto
+    except Exception as error:  # the exporter raises what it likes, and runs the model's own code
+        raise UnableError(f"it cannot be exported to ONNX: {first_line(error)}") from error
+    # Where files lie and what their lines say are no part of the function.
+    for node in proto.graph.node:
+        node.ClearField("metadata_props")
+        node.ClearField("doc_string")
+    for owner in (proto, proto.graph, *proto.graph.value_info, *proto.graph.input, *proto.graph.output):
+        owner.ClearField("metadata_props")
+    content: bytes = proto.SerializeToString(deterministic=True)
+    return content
+
+
+@contextmanager
+def quiet(*names: str) -> Iterator[None]:
+    """Keep what a library says about itself to itself; errors still come through as exceptions."""
+    loggers = [logging.getLogger(name) for name in names]
+    levels = [logger.level for logger in loggers]
+    for logger in loggers:
+        logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        for logger, level in zip(loggers, levels, strict=True):
+            logger.setLevel(level)

@@ -1,0 +1,106 @@
+"""OpenVINO, in float32 or int8 (quantised by NNCF)."""
+
+from __future__ import annotations
+
+import io
+import logging
+import os
+import struct
+import tempfile
+from contextlib import redirect_stderr, redirect_stdout
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothcert.engine.backends.base import (
+    Job,
+    Padded,
+    Prepared,
+    UnableError,
+    digest,
+    require_agreement,
+    vote_agreement,
+)
+from smoothcert.engine.backends.cache import artifact, calibration_digest
+from smoothcert.engine.backends.compiled import first_line
+from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.classifier import Model
+
+
+def prepare(job: Job) -> Prepared:
+    """float32: the scores are the model's, within rounding."""
+    content = onnx_bytes(job)
+    compiled = _compile(job, content)
+    require_agreement(job, _runner(compiled))
+    return Prepared(lambda: Padded(_runner(compiled), job.rows), _about("openvino", job.precision, content))
+
+
+def prepare_int8(job: Job) -> Prepared:
+    """int8 weights and activations, quantised after training: another classifier than the given one."""
+    content = artifact(job, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(job))
+    size = struct.unpack("<Q", content[:8])[0]
+    compiled = _compile(job, content[8 : 8 + size], content[8 + size :])
+    about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(job)}
+    agreement = vote_agreement(job, _runner(compiled))
+    return Prepared(lambda: Padded(_runner(compiled), job.rows), about | {"agreement": agreement})
+
+
+def _compile(job: Job, model: bytes, weights: bytes = b"") -> Any:
+    import openvino as ov  # noqa: PLC0415 (an extra)
+
+    options = {
+        "NUM_STREAMS": job.workers,
+        "INFERENCE_NUM_THREADS": job.workers,
+        "ENABLE_CPU_PINNING": False,  # threads of several processes would be pinned to the same core
+        "INFERENCE_PRECISION_HINT": "f32",  # else it is bf16, silently, on processors that have it
+    }
+    core = ov.Core()
+    try:
+        return core.compile_model(core.read_model(model, weights), "CPU", options)
+    except Exception as error:
+        raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
+
+
+def _runner(compiled: Any) -> Model:
+    """A request of its own, because a request serves one thread at a time."""
+    import openvino as ov  # noqa: PLC0415 (an extra)
+
+    request = compiled.create_infer_request()
+
+    def run(x: Tensor) -> Tensor:
+        found = request.infer({0: ov.Tensor(x.contiguous().numpy(), shared_memory=True)}, share_outputs=True)
+        return torch.from_numpy(found[0].copy())
+
+    return run
+
+
+def _about(name: str, precision: str, content: bytes) -> dict[str, Any]:
+    import openvino as ov  # noqa: PLC0415 (an extra)
+
+    return {"name": name, "precision": precision, "version": ov.__version__, "digest": digest(content)}
+
+
+def _quantise(job: Job) -> bytes:
+    """The size of the graph, the graph, and the weights."""
+    import openvino as ov  # noqa: PLC0415 (an extra)
+
+    assert job.calibration is not None
+    plain = ov.Core().read_model(onnx_bytes(job))
+    batches = [batch.contiguous().numpy() for batch in torch.split(job.calibration, job.rows)]
+    said = io.StringIO()  # progress bars
+    os.environ.setdefault("NNCF_CI", "1")  # else NNCF tells its makers that it is used
+    with tempfile.TemporaryDirectory() as folder, quiet("nncf"), redirect_stdout(said), redirect_stderr(said):
+        import nncf  # noqa: PLC0415 (an extra; it configures its logger when it is imported)
+
+        nncf.set_log_level(logging.ERROR)
+        try:
+            small = nncf.quantize(plain, nncf.Dataset(batches), subset_size=len(batches))
+        except Exception as error:
+            raise UnableError(f"NNCF cannot quantise it: {first_line(error)}") from error
+        for number, operation in enumerate(small.get_ordered_ops()):
+            operation.set_friendly_name(f"op{number}")  # else a count of all operations of this process
+        graph, weights = Path(folder) / "small.xml", Path(folder) / "small.bin"
+        ov.serialize(small, graph, weights)
+        return struct.pack("<Q", graph.stat().st_size) + graph.read_bytes() + weights.read_bytes()

@@ -1,0 +1,197 @@
+"""What every backend must keep: the model's answers, votes that replay, a description of its own."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from smoothcert import engine
+from smoothcert.certify import Certificate, Fixed
+from smoothcert.engine import Smoothed
+from smoothcert.engine.backends import BACKENDS, Job, default_rows, installed, prepare, same_votes
+from smoothcert.engine.backends.base import Padded, Prepared
+from smoothcert.errors import InputError
+from smoothcert.noise import Gaussian
+
+CLASSES, NOISE, QUICK = 3, Gaussian(0.1), Fixed(n0=50, n=700)
+EVERY = [
+    pytest.param(
+        name,
+        marks=[
+            pytest.mark.skipif(not installed(name), reason=f"{name} needs the extra {backend.extra}"),
+            *([pytest.mark.slow] if name == "compile" else []),
+        ],
+    )
+    for name, backend in BACKENDS.items()
+]
+QUICK_ONES = [name for name in BACKENDS if name != "compile" and installed(name)]
+
+
+def votes(certificates: list[Certificate]) -> list[Any]:
+    return [{name: tally.votes for name, tally in certificate.tallies.items()} for certificate in certificates]
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_backend_keeps_answers_and_votes_replay(
+    name: str, net: nn.Module, calibration: Tensor, clear_inputs: Tensor
+) -> None:
+    def smoothed(workers: int) -> Smoothed:
+        return Smoothed(net, CLASSES, NOISE, backend=name, calibration=calibration, workers=workers)
+
+    g = smoothed(1)
+    once = g.certify(clear_inputs, QUICK)
+    assert g.describe()["backend"]["name"] == name
+    eager = Smoothed(net, CLASSES, NOISE).certify(clear_inputs, QUICK)
+    assert [c.label for c in once] == [c.label for c in eager]
+    two = smoothed(2)
+    assert votes(two.certify(clear_inputs, QUICK)) == votes(once)
+    assert votes(two.certify(clear_inputs.flip(0), QUICK))[::-1] == votes(once)
+    assert [votes(two.certify(x, QUICK))[0] for x in clear_inputs[:2]] == votes(once)[:2]
+    assert two.describe() == g.describe() == once[0].classifier
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_scores_of_float32_backends_are_the_models(name: str, net: nn.Module, calibration: Tensor) -> None:
+    job = Job(net, None, torch.device("cpu"), (1, 8, 8), 64, 1, calibration[:1].repeat(64, 1, 1, 1))
+    prepared = prepare(name, job)
+    assert prepared.note is None
+    x = torch.rand(50, 1, 8, 8, generator=torch.Generator().manual_seed(1)) * 2 - 0.5
+    with torch.inference_mode():
+        wanted, got = net(x), prepared.new_runner()(x)
+    assert got.shape == wanted.shape
+    if BACKENDS[name].int8:
+        assert float((got - wanted).abs().max()) > 1e-3 * float(wanted.abs().max()), "it is another function"
+        assert prepared.description["precision"] == "int8"
+        assert 0.5 <= prepared.description["agreement"] <= 1
+    else:
+        assert float((got - wanted).abs().max()) < 1e-3 * float(wanted.abs().max())
+
+
+def test_every_backend_and_calibration_is_described_otherwise(net: nn.Module, calibration: Tensor, cache: Path) -> None:
+    found = {}
+    for name in QUICK_ONES:
+        for shift in (0.0, 0.01) if BACKENDS[name].int8 else (0.0,):
+            arguments: dict[str, Any] = {"backend": name, "calibration": calibration + shift, "input_shape": (1, 8, 8)}
+            found[name, shift] = Smoothed(net, CLASSES, NOISE, **arguments).describe()
+            again = Smoothed(net, CLASSES, NOISE, seed=5, **arguments).describe()
+            assert again == found[name, shift], "the same again, whatever the seed of the certificates"
+            backend = found[name, shift]["backend"]
+            assert {"name", "precision", "version"} <= set(backend)
+            assert "folded" in backend if name == "eager" else len(backend["digest"]) == 64
+    assert len({json.dumps(one, sort_keys=True) for one in found.values()}) == len(found)
+
+
+class Branching(nn.Module):
+    """Control flow that depends on the data cannot be exported, and must not be frozen into one branch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.out = nn.Linear(64, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.out(x.flatten(1))
+        if float(scores.sum()) > 1e9:
+            return -scores
+        return scores
+
+
+@pytest.mark.parametrize("name", [name for name in QUICK_ONES if name != "eager"])
+def test_a_model_that_cannot_be_exported_is_run_by_eager_and_says_so(
+    name: str, calibration: Tensor, cache: Path
+) -> None:
+    model = Branching()
+    g = Smoothed(model, CLASSES, NOISE, backend=name, calibration=calibration)
+    x = torch.rand(2, 1, 8, 8)
+    with pytest.warns(UserWarning, match=rf"backend {name} cannot run this model \(it cannot be exported to ONNX"):
+        found = g.certify(x, QUICK)
+    assert g.describe()["backend"]["name"] == "eager"
+    assert "run by eager" in str(g.prepared(x).prepared.note)
+    assert votes(found) == votes(Smoothed(model, CLASSES, NOISE).certify(x, QUICK))
+
+
+def test_refusals(net: nn.Module, calibration: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
+    def function(x: Tensor) -> Tensor:
+        return x.flatten(1)[:, :CLASSES]
+
+    for arguments, words in [
+        ({"model": net, "backend": "tensorrt"}, "backend must be one of eager, .* or auto, got 'tensorrt'"),
+        ({"model": function, "backend": "openvino"}, "backend openvino runs torch modules only"),
+        ({"model": function, "backend": "compile"}, "backend compile runs torch modules only"),
+        ({"model": net, "backend": "openvino", "device": "meta"}, "runs on the CPU, got device meta"),
+        ({"model": net, "backend": "openvino-int8"}, r"openvino-int8 needs (calibration|.*pip install)"),
+    ]:
+        with pytest.raises(InputError, match=words):
+            Smoothed(num_classes=CLASSES, noise=NOISE, **arguments)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="give input_shape"):
+        Smoothed(net, CLASSES, NOISE).describe()
+    monkeypatch.setattr(engine.backends, "find_spec", lambda _: None)
+    with pytest.raises(InputError, match=r"onnxruntime needs onnx, onnxscript, onnxruntime; pip install 'smoothcert\["):
+        Smoothed(net, CLASSES, NOISE, backend="onnxruntime")
+
+
+def test_a_function_is_run_by_eager_also_for_auto() -> None:
+    g = Smoothed(lambda x: x.flatten(1)[:, :CLASSES], CLASSES, NOISE, backend="auto")
+    assert g.describe()["backend"]["name"] == "eager"
+    assert len(g.certify(torch.rand(2, 6), QUICK)) == 2
+
+
+def test_padding_shows_the_model_one_shape_and_drops_what_it_added() -> None:
+    shapes = set()
+
+    def run(x: Tensor) -> Tensor:
+        shapes.add(tuple(x.shape))
+        return x * 2
+
+    padded = Padded(run, 5)
+    for rows in (1, 3, 5):
+        x = torch.rand(rows, 2)
+        assert torch.equal(padded(x), 2 * x)
+    assert shapes == {(5, 2)}
+
+
+class Positional(nn.Module):
+    """Adds what no kernel should: something that depends on the place in the batch."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wide = nn.Linear(6, 200_000)
+        self.out = nn.Linear(6, CLASSES)
+
+    def forward(self, x: Tensor) -> Tensor:
+        return self.out(x) + 1e-6 * torch.arange(len(x))[:, None].div(128, rounding_mode="floor")
+
+
+def test_blocks_share_a_call_only_where_their_place_does_not_matter() -> None:
+    cpu = torch.device("cpu")
+    assert default_rows(Positional(), cpu) == 384
+    assert default_rows(nn.Linear(6, CLASSES), cpu) == default_rows(lambda x: x, cpu) == 128
+    assert default_rows(nn.Linear(6, CLASSES), torch.device("cuda")) == 1024
+    assert Smoothed(Positional(), CLASSES, NOISE, input_shape=(6,)).prepared(torch.rand(1, 6)).job.rows == 128
+    plain = nn.Sequential(nn.Linear(6, 200_000), nn.Linear(200_000, CLASSES))
+    g = Smoothed(plain, CLASSES, NOISE, input_shape=(6,))
+    ready = g.prepared(torch.rand(1, 6))
+    assert ready.job.rows == (384 if same_votes(ready.prepared, ready.job.with_rows(384)) else 128)
+    assert g.describe()["batch"] == ready.job.rows
+
+
+def test_a_preparation_serves_until_the_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
+    made = []
+    once = BACKENDS["eager"].prepare
+
+    def counting(job: Job) -> Prepared:
+        made.append(job)
+        return once(job)
+
+    monkeypatch.setitem(BACKENDS, "eager", engine.backends.Backend(counting))
+    model = nn.Linear(6, CLASSES)
+    g = Smoothed(model, CLASSES, NOISE)
+    for _ in range(3):
+        g.certify(torch.rand(2, 6), QUICK)
+    assert len(made) == 1
+    with torch.no_grad():
+        model.weight.add_(1.0)
+    g.certify(torch.rand(2, 6), QUICK)
+    assert len(made) == 2
