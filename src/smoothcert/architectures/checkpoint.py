@@ -71,7 +71,7 @@ def save(path: str | Path, model: nn.Module, architecture: Architecture, details
         raise InputError(
             f"details must be JSON: numbers that are finite, strings, lists and objects ({error})"
         ) from error
-    _write_whole(path, safetensors.torch.save(tensors, metadata={_KEY: text}))
+    write_whole(path, safetensors.torch.save(tensors, metadata={_KEY: text}))
 
 
 def load(path: str | Path, device: str | torch.device = "cpu", *, expect: str | None = None) -> Checkpoint:
@@ -183,7 +183,8 @@ def _on(model: nn.Module, device: str | torch.device) -> nn.Module:
         raise InputError(f"device must be one that this machine has, such as 'cpu', got {str(device)!r}") from error
 
 
-def _write_whole(path: Path, content: bytes) -> None:
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file that appears at once and whole, or not at all, and is on the disk when this returns."""
     draft = path.with_name(f".{path.name}.{secrets.token_hex(4)}.tmp")
     try:
         with draft.open("xb") as file:

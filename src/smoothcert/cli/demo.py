@@ -41,11 +41,11 @@ def demo(
         typer.echo(f"1. Training LeNet on 4000 MNIST images with Gaussian noise, sigma {sigma:g}, {epochs} epochs")
         _train(model, sigma, epochs, seed, o.device(device))
     typer.echo(f"2. Certifying {limit} test images with {n} draws each, 99.9% confidence")
-    certify(model=model, data="mnist5k", out=run, sigma=sigma, n=n, limit=limit, seed=seed, device=device)
+    certify(model=[model], data="mnist5k", out=run, sigma=sigma, n=n, limit=limit, seed=seed, device=device)
     typer.echo("3. The same images at two given radii, with as few draws as possible")
     quick = out / f"sequential-n{n}-{limit}images"
     certify(
-        model=model,
+        model=[model],
         data="mnist5k",
         out=quick,
         sigma=sigma,
@@ -89,18 +89,20 @@ def _train(path: Path, sigma: float, epochs: int, seed: int, device: str) -> Non
 
     data = datasets.load("mnist5k", "train")
     architecture = architectures.Architecture(name="lenet", num_classes=10, input_shape=(1, 28, 28))
-    with torch.random.fork_rng(devices=[]):
-        torch.manual_seed(seed)
-        model = architectures.build(architecture).to(device)
+    model = architectures.build(architecture, seed=seed).to(device)
     noise = Gaussian(sigma=sigma)
     with bar("loss {task.fields[loss]:.3f}") as progress:
-        task = progress.add_task("train", total=epochs, loss=float("nan"))
+        task = progress.add_task("train", total=None, loss=float("nan"))
 
         def on_epoch(epoch: Epoch) -> None:
-            progress.update(task, completed=epoch.number, loss=epoch.loss)
+            progress.update(task, loss=epoch.loss)
+
+        def on_step(done: int, total: int) -> None:
+            progress.update(task, completed=done, total=total)
 
         x, y = data.tensors(range(len(data))), torch.from_numpy(data.labels.copy())
-        train(model, (x, y), GaussianObjective(noise), epochs=epochs, seed=seed, on_epoch=on_epoch)
+        objective = GaussianObjective(noise)
+        train(model, (x, y), objective, epochs=epochs, seed=seed, on_epoch=on_epoch, on_step=on_step)
     details: dict[str, Any] = {
         "objective": "gaussian",
         "noise": noise.describe(),

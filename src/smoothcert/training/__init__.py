@@ -1,5 +1,31 @@
-"""Training: the only loop."""
+"""Training: the only loop, what it can be resumed from, and what it may be told."""
 
-from smoothcert.training.loop import Epoch, train
+from smoothcert.training.augment import Augment
+from smoothcert.training.folder import Folder
+from smoothcert.training.group import Group, launched
+from smoothcert.training.loop import run, train
+from smoothcert.training.schedules import SCHEDULES, Constant, Cosine, OneCycle, Schedule, Step
+from smoothcert.training.session import Session
+from smoothcert.training.settings import Settings
+from smoothcert.training.state import Epoch
+from smoothcert.training.validation import hold_out, noisy_accuracy
 
-__all__ = ["Epoch", "train"]
+__all__ = [
+    "SCHEDULES",
+    "Augment",
+    "Constant",
+    "Cosine",
+    "Epoch",
+    "Folder",
+    "Group",
+    "OneCycle",
+    "Schedule",
+    "Session",
+    "Settings",
+    "Step",
+    "hold_out",
+    "launched",
+    "noisy_accuracy",
+    "run",
+    "train",
+]

@@ -1,74 +1,91 @@
-"""The training loop: SGD with Nesterov momentum and a one-cycle schedule, on noisy copies."""
+"""The training loop: the only one. SGD on an objective under noise; interrupted at any moment, it goes on as if not."""
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from pathlib import Path
 
-import torch
-from torch import Tensor, nn
+from torch import nn
 
-from smoothcert.errors import InputError
-from smoothcert.noise.streams import generator
 from smoothcert.objectives import Objective
-
-
-@dataclass(frozen=True)
-class Epoch:
-    """What one pass over the data gave."""
-
-    number: int  # from 1
-    epochs: int
-    loss: float
+from smoothcert.training.augment import Augment
+from smoothcert.training.schedules import OneCycle, Schedule
+from smoothcert.training.session import Session
+from smoothcert.training.settings import Settings
+from smoothcert.training.state import Epoch
+from smoothcert.training.validation import Data
 
 
 def train(
     model: nn.Module,
-    data: tuple[Tensor, Tensor],
+    data: Data,
     objective: Objective,
     *,
     epochs: int,
     lr: float = 0.1,
     momentum: float = 0.9,
+    nesterov: bool = True,
     weight_decay: float = 1e-4,
     batch_size: int = 128,
+    chunk: int | None = None,
+    schedule: Schedule | None = None,
+    augment: Augment | None = None,
+    mixed_precision: bool = True,
     seed: int = 0,
+    validation: Data | None = None,
+    state: Path | None = None,
+    save_every: float = 120.0,
     on_epoch: Callable[[Epoch], None] = lambda _: None,
-) -> None:
-    """Train `model` in place on data = (x (N, ...), y (N,)); evaluation mode when it ends.
+    on_step: Callable[[int, int], None] = lambda _done, _total: None,
+) -> list[Epoch]:
+    """Train `model` in place on data = (x (N, ...), y (N,)); evaluation mode when it ends. Gives what each epoch gave.
 
-    The learning rate goes up to `lr` over the first 30% of the steps and down to almost 0 (Smith & Topin 2019), so
-    that few epochs suffice. The order of the data and all noise follow from `seed`.
+    The result is a function of the arguments: the order of the data, augmentation and noise follow from
+    (seed, epoch, step, chunk). Inside a group of torch.distributed the chunks of every batch are shared out among
+    the processes, and the result is the same within rounding, whatever their number.
+
+    Args:
+        model: where its parameters are, there it is trained.
+        data: raw inputs (noise is added to them) and labels.
+        objective: what is minimised.
+        epochs: passes over the data.
+        lr: the largest learning rate.
+        momentum: of SGD.
+        nesterov: momentum in Nesterov's form.
+        weight_decay: of SGD, on all parameters.
+        batch_size: inputs per step of the optimiser.
+        chunk: inputs per forward and backward pass, whose gradients add up to that of the batch. It bounds the memory
+            of a step and is part of the result: a chunk has noise and batch-norm statistics of its own. Default: all.
+        schedule: of the learning rate; a `OneCycle` by default.
+        augment: crops and flips of the inputs, before the noise.
+        mixed_precision: bfloat16 where the device is a GPU that has it; never on a CPU.
+        seed: of all randomness here. The first weights are the caller's.
+        validation: inputs and labels whose accuracy under noise is told after every epoch; the same noise every time.
+        state: a file to keep the state in, after every epoch (at most every 10 seconds) and every `save_every` seconds.
+            If it is there, training goes on from it and ends with the same weights, bit for bit on the same CPU, as if
+            never interrupted.
+        save_every: seconds.
+        on_epoch: called after every epoch, and for those that `state` has.
+        on_step: called with steps done and steps in total.
     """
-    x, y = data
-    if len(x) != len(y) or not len(x):
-        raise InputError(
-            f"data must be as many labels as inputs, at least one, got {len(x)} inputs and {len(y)} labels"
-        )
-    if epochs < 1 or batch_size < 1 or not lr > 0:
-        raise InputError(f"epochs, batch_size and lr must be positive, got {epochs}, {batch_size} and {lr}")
-    device = next(model.parameters()).device
-    model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]  # the same weights, faster convolutions
-    optimizer = torch.optim.SGD(
-        model.parameters(), lr=lr, momentum=momentum, weight_decay=weight_decay, nesterov=momentum > 0
-    )
-    steps = math.ceil(len(x) / batch_size)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimizer, max_lr=lr, total_steps=epochs * steps)
-    for epoch in range(epochs):
-        model.train()
-        order = torch.randperm(len(x), generator=generator(seed, "train", "order", epoch))
-        noise = generator(seed, "train", "noise", epoch, device)
-        total = torch.zeros((), device=device)
-        for rows in torch.split(order, batch_size):
-            loss = objective.loss(model, x[rows].to(device), y[rows].to(device), noise)
-            optimizer.zero_grad(set_to_none=True)
-            loss.backward()  # type: ignore[no-untyped-call]
-            optimizer.step()
-            schedule.step()
-            total += loss.detach() * len(rows)
-        mean = float(total) / len(x)
-        if not math.isfinite(mean):
-            raise InputError(f"the loss became {mean} in epoch {epoch + 1}: training has diverged, lower lr (now {lr})")
-        on_epoch(Epoch(epoch + 1, epochs, mean))
-    model.eval()
+    settings = Settings(
+        epochs, lr, momentum, nesterov, weight_decay, batch_size, chunk,
+        schedule or OneCycle(), augment or Augment(), mixed_precision, seed,
+    )  # fmt: skip
+    session = Session(model, data, objective, settings, validation, state)
+    return run(session, save_every=save_every, on_epoch=on_epoch, on_step=on_step)
+
+
+def run(
+    session: Session,
+    *,
+    save_every: float,
+    on_epoch: Callable[[Epoch], None],
+    on_step: Callable[[int, int], None],
+) -> list[Epoch]:
+    """All epochs of a session, or those that are left; see `train`."""
+    session.resume(on_epoch)
+    while session.position.epoch < session.settings.epochs:
+        on_epoch(session.run_epoch(save_every, on_step))
+    session.model.eval()
+    return session.position.history

@@ -1,0 +1,102 @@
+"""`smoothcert train`: a recipe, data and a seed become a model; several seeds become the members of an ensemble."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from smoothcert.cli import options as o
+from smoothcert.cli.members import Member, Watch, side_by_side
+from smoothcert.errors import InputError
+
+
+def train(
+    recipe: Annotated[str, typer.Argument(help="Name of a recipe; see: smoothcert recipes.")],
+    out: Annotated[Path, typer.Option(help="Folder of the training; the same command again resumes it.")],
+    data: Annotated[
+        str | None, typer.Option(help="A data set, .npz file or image folder. Default: the recipe's.")
+    ] = None,
+    seed: Annotated[int, typer.Option(help="Weights are a function of the seed, the recipe and the data.")] = 0,
+    seeds: Annotated[
+        str | None, typer.Option(help="Several members, as in 0-4 or 0,3,7, into OUT/seed0, OUT/seed1, ...")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Instead of the recipe's.")] = None,
+    changes: Annotated[
+        list[str],
+        typer.Option("--set", help="Change a value: lr=0.05, objective.lam=6, schedule=cosine, chunk=16, ..."),
+    ] = [],  # noqa: B006
+    jobs: Annotated[
+        int | None, typer.Option(help="Members trained side by side. Default: as many as cores; 1 on a GPU.")
+    ] = None,
+    save_every: Annotated[float, typer.Option(help="Seconds between states, besides after every epoch.")] = 120.0,
+    data_root: Annotated[
+        Path | None, typer.Option(help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")
+    ] = None,
+    device: o.Device = None,
+) -> None:
+    """Train by a recipe. Under torchrun, all processes train one model together."""
+    from smoothcert.analysis.figures import training_curves
+    from smoothcert.execution.recipes import change
+    from smoothcert.recipes import find
+    from smoothcert.training import Group, launched
+
+    chosen = change(find(recipe), [*changes, *([] if epochs is None else [f"epochs={epochs}"])])
+    numbers = [seed] if seeds is None else several(seeds)
+    with launched(o.device(device)) as where:
+        members = [
+            Member(
+                recipe=chosen,
+                data=data or chosen.data,
+                data_root=data_root,
+                seed=number,
+                out=out if seeds is None else out / f"seed{number}",
+                device=where,
+                save_every=save_every,
+            )
+            for number in numbers
+        ]
+        parallel = _jobs(jobs, len(members), where)
+        first = Group.current().rank == 0
+        if parallel > 1:
+            trained = side_by_side(members, parallel)
+        else:
+            with Watch(members, shown=first) as watch:
+                trained = [member.train(watch.tell) for member in members]
+        if not first:
+            return
+    for member, new in zip(members, trained, strict=True):
+        if new:
+            training_curves([member.out / "log.jsonl"], member.out / "curves.png")
+        typer.echo(f"{'trained' if new else 'already trained'}: {member.out / 'model.safetensors'}")
+    if len(members) > 1 and any(trained):
+        training_curves([member.out / "log.jsonl" for member in members], out / "curves.png")
+    names = " ".join(f"--model {member.out / 'model.safetensors'}" for member in members[:1])
+    typer.echo(f"see: smoothcert certify {names} --data {members[0].data} --out RUN")
+
+
+def several(text: str) -> list[int]:
+    """The value of --seeds."""
+    numbers: list[int] = []
+    try:
+        for part in text.split(","):
+            first, _, last = part.partition("-")
+            numbers += range(int(first), int(last or first) + 1)
+    except ValueError:
+        numbers = []
+    if not numbers or len(set(numbers)) < len(numbers):
+        raise InputError(f"--seeds must be different whole numbers, as in 0-4 or 0,3,7, got {text!r}")
+    return numbers
+
+
+def _jobs(jobs: int | None, members: int, device: str) -> int:
+    if jobs is not None and jobs < 1:
+        raise InputError(f"--jobs must be at least 1, got {jobs}")
+    alone = "RANK" in os.environ or device != "cpu"  # a group trains one model, and a GPU is shared badly
+    if alone and jobs is None:
+        return 1
+    if "RANK" in os.environ and jobs != 1:
+        raise InputError("--jobs does not go with torchrun, whose processes train one model together; leave it out")
+    return min(members, jobs or len(os.sched_getaffinity(0)))

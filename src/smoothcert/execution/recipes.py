@@ -1,0 +1,93 @@
+"""A recipe becomes objects, and its values may be changed by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from smoothcert.errors import InputError
+from smoothcert.noise import Gaussian
+from smoothcert.objectives import ATTACKS, OBJECTIVES, Objective
+from smoothcert.recipes import Recipe
+from smoothcert.training import SCHEDULES, Schedule
+
+T = TypeVar("T")
+# What names a recipe or says where it is from, and what other options are for.
+_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule"}
+
+
+def objective_of(recipe: Recipe) -> Objective:
+    """The objective that the recipe minimises."""
+    options = {key: value for key, value in recipe.objective.items() if key != "name"}
+    if options.get("attack") is not None:
+        attack = {key: value for key, value in options["attack"].items() if key != "name"}
+        options["attack"] = _made(ATTACKS[recipe.objective["attack"]["name"]], attack)
+    return _made(OBJECTIVES[recipe.objective["name"]], {"noise": Gaussian(sigma=recipe.sigma)} | options)
+
+
+def schedule_of(recipe: Recipe) -> Schedule:
+    """The schedule of its learning rate."""
+    return _made(SCHEDULES[recipe.schedule["name"]], {k: v for k, v in recipe.schedule.items() if k != "name"})
+
+
+def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
+    """The recipe with values changed, each as `key=value`: `lr=0.05`, `objective.lam=6`, `schedule=cosine`.
+
+    A value is JSON, or a word. An unknown key is refused, naming the ones there are.
+    """
+    values = recipe.to_json()
+    for text in changes:
+        key, found, given = text.partition("=")
+        if not found:
+            raise InputError(f"--set takes key=value, as in --set lr=0.05, got {text!r}")
+        try:
+            value = json.loads(given)
+        except ValueError:
+            value = given
+        _put(values, key, value)
+    return Recipe.from_json(values)
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    allowed = _keys(values)
+    if key not in allowed:
+        raise InputError(f"--set has no key {key!r}; the keys are {', '.join(sorted(allowed))}")
+    if key == "schedule":
+        if value not in SCHEDULES:
+            raise InputError(f"--set schedule must be one of {', '.join(SCHEDULES)}, got {value!r}")
+        values["schedule"] = {"name": value}
+        return
+    *path, last = key.split(".")
+    place = values
+    for part in path:
+        place = place[part]
+    old = place.get(last)
+    number = isinstance(old, int | float) and not isinstance(old, bool)
+    if number and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise InputError(f"--set {key} must be a number, got {value!r}")
+    if old is not None and not number and not isinstance(value, type(old)):
+        raise InputError(f"--set {key} must be like {json.dumps(old)}, got {value!r}")
+    place[last] = value
+
+
+def _keys(values: Mapping[str, Any]) -> set[str]:
+    """What may be set: the fields of the recipe, of its objective and attack, and of its schedule."""
+    keys = {name for name in values if name not in _FIXED} | {"schedule"}
+    kinds: dict[str, type[Any]] = {
+        "objective": OBJECTIVES[values["objective"]["name"]],
+        "schedule": SCHEDULES[values["schedule"]["name"]],
+    }
+    if values["objective"].get("attack"):
+        kinds["objective.attack"] = ATTACKS[values["objective"]["attack"]["name"]]
+    for prefix, kind in kinds.items():
+        keys |= {f"{prefix}.{f.name}" for f in dataclasses.fields(kind) if f.name not in ("noise", "epoch", "attack")}
+    return keys
+
+
+def _made(kind: Callable[..., T], options: Mapping[str, Any]) -> T:
+    try:
+        return kind(**options)
+    except TypeError as error:
+        raise InputError(f"{kind.__name__} cannot be made of {dict(options)}: {error}") from None

@@ -1,0 +1,69 @@
+"""A recipe: everything that decides a training, apart from the seed. Data only."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+IMAGES = {"mnist": 60_000, "cifar10": 50_000, "svhn": 73_257, "imagenet": 1_281_167}
+"""How many images there are to train on."""
+CHANNELS = {"mnist": 1, "cifar10": 3, "svhn": 3, "imagenet": 3}
+"""Of one image."""
+
+# Images per second that one Ice Lake core takes forward and back, in float32. The first two are measured; the others
+# follow from their floating-point operations per image (0.26 and 4.1 billion against ResNet-20's 0.041).
+IMAGES_PER_CORE_SECOND = {"lenet": 2900.0, "cifar-resnet20": 255.0, "cifar-resnet110": 41.0, "resnet50": 2.5}
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """Hyper-parameters as a paper gives them. `objective` and `schedule` have a name and the fields of that class."""
+
+    name: str
+    data: str
+    architecture: str
+    sigma: float  # of Gaussian noise
+    objective: Mapping[str, Any]
+    schedule: Mapping[str, Any]
+    epochs: int
+    lr: float
+    batch_size: int
+    chunk: int  # inputs per forward pass: the memory of a step, and the most processes that can share a batch
+    momentum: float
+    nesterov: bool
+    weight_decay: float
+    crop: int  # pixels
+    flip: bool
+    mean: tuple[float, ...]  # of raw pixels, per channel; with std, the first layer of the model
+    std: tuple[float, ...]
+    holdout: float  # share of the training data that is kept for validation
+    source: str
+    published_acr: float | None = None
+    published_in: str | None = None
+
+    @property
+    def passes(self) -> int:
+        """Forward and backward passes per image and epoch: noisy copies, and as many again per step of an attack."""
+        draws, attack = self.objective.get("draws", 1), self.objective.get("attack") or {"steps": 0}
+        ends = 2 if self.objective["name"] in ("stability", "smoothmix") else 1  # clean and noisy, clean and mixed
+        return int(draws) * (int(attack["steps"]) + ends)
+
+    @property
+    def core_hours(self) -> float | None:
+        """About how long one core of a server takes for all of it, or None where the data or network is unknown."""
+        images, rate = IMAGES.get(self.data), IMAGES_PER_CORE_SECOND.get(self.architecture)
+        if images is None or rate is None:
+            return None
+        return images * self.epochs * self.passes / rate / 3600
+
+    def to_json(self) -> dict[str, Any]:
+        """All fields, JSON-able."""
+        return {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any]) -> Recipe:
+        """What `to_json` wrote, as a recipe again."""
+        fields: dict[str, Any] = {key: tuple(v) if isinstance(v, list) else v for key, v in values.items()}
+        return cls(**fields)

@@ -1,0 +1,158 @@
+"""The settings of the papers, one row per data set and objective; values of several sigmas stand in `Each`.
+
+Zhai 2020 (MACER), Salman 2019 (SmoothAdv), Cohen 2019 (Gaussian), Jeong & Shin 2020 (Consistency), Jeong 2021
+(SmoothMix), Li 2019 (Stability), Liu 2023 (AdvMacer), Horvath 2022 (VRC).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Each:
+    """One value per sigma of the row."""
+
+    values: tuple[Any, ...]
+
+
+def each(*values: Any) -> Each:
+    """One value per sigma of the row."""
+    return Each(values)
+
+
+def pgd(eps: Any, steps: Any, step_size: Any = None) -> dict[str, Any]:
+    """The attack of SmoothAdv; without a ball but with a step size, that of SmoothMix."""
+    return {"name": "pgd", "eps": eps, "steps": steps} | ({} if step_size is None else {"step_size": step_size})
+
+
+def steps(every: int) -> dict[str, Any]:
+    """x0.1 after every so many epochs."""
+    return {"name": "step", "every": every}
+
+
+def at(*milestones: int) -> dict[str, Any]:
+    """x0.1 at these epochs."""
+    return {"name": "step", "milestones": list(milestones)}
+
+
+@dataclass(frozen=True)
+class Row:
+    """An objective on a data set. `method` is its part of the name; unset fields come from the data set's defaults."""
+
+    method: str
+    objective: dict[str, Any]
+    source: str
+    training: dict[str, Any]
+    sigmas: tuple[float, ...] = (0.25, 0.5, 1.0)
+
+
+MNIST = {"epochs": 90, "lr": 0.01, "batch_size": 256, "schedule": steps(30), "weight_decay": 1e-4}
+CIFAR = {"epochs": 150, "lr": 0.1, "batch_size": 256, "schedule": steps(50), "weight_decay": 1e-4}
+MACER = {"epochs": 440, "lr": 0.01, "batch_size": 64, "schedule": at(200, 400), "weight_decay": 5e-4}
+IMAGENET = {"epochs": 90, "lr": 0.1, "batch_size": 256, "schedule": steps(30), "weight_decay": 1e-4}
+IMAGENET_MACER = IMAGENET | {"epochs": 120, "schedule": at(30, 60, 90)}
+ONE_CYCLE: dict[str, Any] = {"schedule": {"name": "one-cycle"}, "nesterov": True, "batch_size": 128, "lr": 0.1}
+
+GAUSSIAN = {"name": "gaussian"}
+STABILITY = {"name": "stability", "lam": 2.0}
+
+
+def macer(lam: Any, draws: int = 16, **more: Any) -> dict[str, Any]:
+    """MACER with gamma 8 and beta 16."""
+    return {"name": "macer", "draws": draws, "lam": lam, "gamma": 8.0, "beta": 16.0} | more
+
+
+def advmacer(lam: Any, draws: Any, attack: dict[str, Any]) -> dict[str, Any]:
+    """AdvMacer with gamma 8 and beta 16."""
+    return macer(lam) | {"name": "advmacer", "draws": draws, "attack": attack, "warmup": 10}
+
+
+def smoothadv(draws: Any, attack: dict[str, Any]) -> dict[str, Any]:
+    """SmoothAdv, warmed up over 10 epochs."""
+    return {"name": "smoothadv", "draws": draws, "attack": attack, "warmup": 10}
+
+
+def consistency(lam: Any, eta: Any = 0.5, **more: Any) -> dict[str, Any]:
+    """Consistency with two draws, unless told otherwise."""
+    return {"name": "consistency", "draws": 2, "lam": lam, "eta": eta} | more
+
+
+def smoothmix(draws: int, number: Any, length: Any) -> dict[str, Any]:
+    """SmoothMix with eta 5."""
+    return {"name": "smoothmix", "draws": draws, "attack": pgd(None, number, length), "eta": 5.0, "warmup": 10}
+
+
+MNIST_ATTACK = pgd(1.0, 10)
+CIFAR_ATTACK = pgd(each(1.0, 2.0, 2.0), each(10, 2, 10))  # Horvath 2022
+IMAGENET_ATTACK = pgd(each(0.5, 1.0, 1.0), 1)
+COHEN, LI = "Cohen 2019", "Li 2019; lambda as in Jeong & Shin 2020"
+SALMAN, ZHAI = "Salman 2019", "Zhai 2020, section 5.1 and appendix C"
+JEONG, MIX, LIU = "Jeong & Shin 2020", "Jeong 2021", "Liu 2023, section 4 and appendix"
+
+ROWS: dict[str, tuple[Row, ...]] = {
+    "mnist": (
+        Row("gaussian", GAUSSIAN, f"{COHEN}; MNIST as in Jeong & Shin 2020", MNIST),
+        Row("stability", STABILITY, LI, MNIST),
+        Row(
+            "macer", macer(each(16.0, 16.0, 6.0), deferred_until=30), f"{ZHAI}; lambda deferred as in Jeong 2021", MNIST
+        ),
+        Row("consistency", consistency(each(10.0, 5.0, 5.0)), JEONG, MNIST),
+        Row("smoothadv", smoothadv(4, MNIST_ATTACK), f"{SALMAN}; MNIST as in Jeong & Shin 2020", MNIST),
+        Row(
+            "smoothadv-consistency",
+            consistency(each(10.0, 5.0, 5.0), draws=4, attack=MNIST_ATTACK, warmup=10),
+            f"{JEONG}; draws and attack of SmoothAdv",
+            MNIST,
+        ),
+        Row("smoothmix", smoothmix(4, each(2, 4, 8), 1.0), MIX, MNIST),
+        Row(
+            "advmacer", advmacer(12.0, 4, MNIST_ATTACK), f"{LIU}; not on MNIST there: draws, attack of SmoothAdv", MNIST
+        ),
+    ),
+    "cifar10": (
+        Row("gaussian", GAUSSIAN, COHEN, CIFAR),
+        Row("stability", STABILITY, LI, CIFAR),
+        Row("smoothadv", smoothadv(each(8, 2, 2), CIFAR_ATTACK), f"{SALMAN}; T and m of Horvath 2022", CIFAR),
+        Row("smoothadv-t2", smoothadv(each(8, 8, 4), pgd(each(1.0, 2.0, 2.0), 2)), SALMAN, CIFAR),
+        Row("macer", macer(each(12.0, 4.0, 12.0), deferred_until=each(0, 0, 200)), ZHAI, MACER),
+        Row(
+            "macer-150",
+            macer(each(12.0, 4.0, 12.0), deferred_until=each(0, 0, 60)),
+            f"{ZHAI}; 150 epochs",
+            MACER | {"epochs": 150, "schedule": at(60, 120)},
+        ),
+        Row("advmacer", advmacer(12.0, each(8, 2, 2), CIFAR_ATTACK), LIU, CIFAR),
+        Row("consistency", consistency(each(20.0, 10.0, 10.0)), JEONG, CIFAR),
+        Row("smoothmix", smoothmix(2, 4, each(0.5, 1.0, 2.0)), MIX, CIFAR),
+    ),
+    "svhn": (
+        Row("macer", macer(12.0), ZHAI, MACER, (0.25, 0.5)),
+        Row("smoothadv", smoothadv(4, pgd(each(0.5, 0.25), 2)), LIU, CIFAR | {"lr": 0.01}, (0.25, 0.5)),
+        Row("advmacer", advmacer(each(12.0, 4.0), 4, pgd(0.5, 2)), LIU, CIFAR | {"lr": 0.01}, (0.25, 0.5)),
+    ),
+    "imagenet": (
+        Row("gaussian", GAUSSIAN, COHEN, IMAGENET),
+        Row("smoothadv", smoothadv(1, IMAGENET_ATTACK), SALMAN, IMAGENET),
+        Row("macer", macer(each(6.0, 3.0, 3.0), draws=2), ZHAI, IMAGENET_MACER),
+        Row("advmacer", advmacer(2.0, 1, pgd(0.5, 1)), LIU, IMAGENET),
+        Row("consistency", consistency(5.0, each(0.5, 0.5, 0.1)), JEONG, IMAGENET),
+    ),
+}
+
+_LOGS = "public logs of Jeong & Shin 2020 and Jeong 2021: 10000 images, mean of 5 runs"
+_COHEN_LOGS = "public logs of Cohen 2019: 500 images"
+PUBLISHED: dict[tuple[str, str, str], tuple[str, dict[float, float]]] = {
+    ("mnist", "lenet", "gaussian"): (_LOGS, {0.25: 0.9108, 0.5: 1.5581, 1.0: 1.6184}),
+    ("mnist", "lenet", "stability"): (_LOGS, {0.25: 0.9152, 0.5: 1.5719, 1.0: 1.6341}),
+    ("mnist", "lenet", "macer"): (_LOGS, {0.25: 0.9201, 0.5: 1.5899, 1.0: 1.5950}),
+    ("mnist", "lenet", "consistency"): (_LOGS, {0.25: 0.9282, 0.5: 1.6549, 1.0: 1.7377}),
+    ("mnist", "lenet", "smoothadv"): (_LOGS, {0.25: 0.9322, 0.5: 1.6872, 1.0: 1.7786}),
+    ("mnist", "lenet", "smoothadv-consistency"): (_LOGS, {0.25: 0.9323, 0.5: 1.6957, 1.0: 1.8163}),
+    ("mnist", "lenet", "smoothmix"): (f"{_LOGS}; best setting", {0.25: 0.9335, 0.5: 1.6945, 1.0: 1.8230}),
+    ("cifar10", "resnet110", "gaussian"): (_COHEN_LOGS, {0.25: 0.4289, 0.5: 0.5375, 1.0: 0.5417}),
+    ("cifar10", "resnet110", "consistency"): ("Horvath 2022, table 1: 500 images", {0.5: 0.708}),
+    ("cifar10", "resnet20", "gaussian"): ("Horvath 2022, table 11: 500 images", {0.25: 0.434}),
+}
+"""ACR by data set, network and method."""

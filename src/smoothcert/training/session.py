@@ -1,0 +1,202 @@
+"""One training under way: its steps, what they gave, and where it stands."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable
+from functools import cached_property
+from operator import itemgetter
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.architectures.identity import weights_digest
+from smoothcert.errors import InputError
+from smoothcert.noise.streams import generator
+from smoothcert.objectives import Objective
+from smoothcert.training.group import Group
+from smoothcert.training.settings import Settings
+from smoothcert.training.state import Epoch, Position, load_state, save_state
+from smoothcert.training.statistics import RunningStatistics
+from smoothcert.training.validation import Data, check, noisy_accuracy
+
+LOOK_EVERY = 50  # steps between looks at the losses and the clock: a look waits for the device
+SHORT = 10.0  # seconds: an epoch that ends so soon after a saved state is not worth another one
+
+
+class Session:
+    """See `train`, which makes one and runs its epochs."""
+
+    def __init__(
+        self,
+        model: nn.Module,
+        data: Data,
+        objective: Objective,
+        settings: Settings,
+        validation: Data | None,
+        state: Path | None,
+    ) -> None:
+        check("data", data)
+        if validation is not None:
+            check("validation", validation)
+        self.group = Group.current()
+        self.model, self.objective, self.settings = model, objective, settings
+        (self.x, self.y), self.validation, self.state = data, validation, state
+        self.steps = math.ceil(len(self.x) / settings.batch_size)
+        self.device = next(model.parameters()).device
+        self.shared = settings.rows < settings.batch_size or self.group.size > 1
+        processes, batch = self.group.size, settings.batch_size
+        if processes > math.ceil(batch / settings.rows):
+            raise InputError(
+                f"{processes} processes need a batch of at least so many chunks, but batch_size is {batch} and chunk "
+                f"{settings.rows}; set chunk to {max(1, batch // processes)}"
+            )
+        # The same weights in a layout with faster convolutions, also where inputs have one channel.
+        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        self.optimizer = torch.optim.SGD(
+            model.parameters(),
+            lr=settings.lr,
+            momentum=settings.momentum,
+            weight_decay=settings.weight_decay,
+            nesterov=settings.nesterov,
+            fused=self.device.type in ("cpu", "cuda"),
+        )
+        self.statistics = RunningStatistics(model)
+        self.position, self.saved = Position(), time.perf_counter()
+        self.losses: list[tuple[int, int, dict[str, Tensor]]] = []  # of this process: step, inputs, terms
+
+    @cached_property
+    def about(self) -> dict[str, Any]:
+        """What a state file is of: another training never goes on from it."""
+        return {
+            "settings": self.settings.describe(),
+            "objective": self.objective.describe(),
+            "data": weights_digest({"inputs": self.x, "labels": self.y}),
+        }
+
+    def resume(self, on_epoch: Callable[[Epoch], None]) -> None:
+        """Go on from the state file, if there is one; every process of a group reads it."""
+        if self.state is not None:
+            found = load_state(self.state, self.about, self.model, self.optimizer)
+            if len({(p.epoch, p.step) if p else None for p in self.group.gather(found)}) > 1:
+                raise InputError(f"the processes see different files {self.state}; put it where all of them see it")
+            self.position = found or self.position
+        self.group.share([*self.model.parameters(), *self.model.buffers()])
+        for epoch in self.position.history:
+            on_epoch(epoch)
+
+    def run_epoch(self, save_every: float, on_step: Callable[[int, int], None]) -> Epoch:
+        """The rest of the epoch under way."""
+        position, settings = self.position, self.settings
+        order = torch.randperm(len(self.x), generator=generator(settings.seed, "train", "order", position.epoch))
+        batches = torch.split(order, settings.batch_size)
+        self.model.train()
+        began, before = time.perf_counter(), position.seconds
+        while position.step < self.steps:
+            self._step(batches[position.step])
+            position.step += 1
+            on_step(position.epoch * self.steps + position.step, settings.epochs * self.steps)
+            if position.step % LOOK_EVERY == 0 and position.step < self.steps:
+                position.seconds = before + time.perf_counter() - began
+                if self._look() >= save_every:
+                    self._save()
+        unsaved = self._look()
+        epoch = self._finish(before + time.perf_counter() - began)
+        if unsaved >= min(save_every, SHORT) or epoch.number == epoch.epochs:
+            self._save()
+        return epoch
+
+    def _finish(self, seconds: float) -> Epoch:
+        """Close the epoch: its means, and how good the model is under noise."""
+        position, settings = self.position, self.settings
+        accuracy = None
+        if self.validation is not None:
+            accuracy = noisy_accuracy(self.model, self.validation, self.objective.noise, seed=settings.seed)
+        terms = {name: total / len(self.x) for name, total in position.sums.items()}
+        lr = self.optimizer.param_groups[0]["lr"]
+        epoch = Epoch(position.epoch + 1, settings.epochs, sum(terms.values()), terms, accuracy, lr, seconds)
+        self.position = Position(epoch=position.epoch + 1, history=[*position.history, epoch])
+        return epoch
+
+    def _step(self, rows: Tensor) -> None:
+        """One step of the optimiser, on the inputs `rows`."""
+        settings, position, group = self.settings, self.position, self.group
+        now = position.epoch + position.step / self.steps
+        moment = f"{position.epoch}/{position.step}"
+        objective = self.objective.at(now)
+        cuts = settings.augment.draw(len(rows), generator(settings.seed, "train", f"augment/{moment}", 0))
+        chunks = list(zip(torch.split(rows, settings.rows), torch.split(cuts, settings.rows), strict=True))
+        self.optimizer.zero_grad(set_to_none=True)
+        if self.shared:
+            self.statistics.start()
+        for number in range(group.rank, len(chunks), group.size):
+            part, cut = chunks[number]
+            noise = generator(settings.seed, "train", f"noise/{moment}", number, self.device)
+            if not self.shared:
+                self._accumulate(objective, part, cut, noise, 1.0)
+                continue
+            share = len(part) / len(rows)
+            with self.statistics.chunk(share):
+                self._accumulate(objective, part, cut, noise, share)
+        if self.shared:
+            self._merge()
+        self.optimizer.param_groups[0]["lr"] = settings.lr * settings.schedule.factor(now, settings.epochs)
+        self.optimizer.step()
+
+    def _accumulate(
+        self, objective: Objective, rows: Tensor, cut: Tensor, noise: torch.Generator, share: float
+    ) -> None:
+        """Add the gradient of one chunk, which is this share of its batch."""
+        x, y = self.x[rows].to(self.device, non_blocking=True), self.y[rows].to(self.device, non_blocking=True)
+        x = self.settings.augment.apply(x, cut)
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
+            terms = objective.terms(self.model, x, y, noise)
+            loss = torch.stack([term.float() for term in terms.values()]).sum()
+        (loss * share).backward()  # type: ignore[no-untyped-call]
+        self.losses.append((self.position.step, len(rows), {name: term.detach() for name, term in terms.items()}))
+
+    def _mixed(self) -> bool:
+        return self.settings.mixed_precision and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+
+    def _merge(self) -> None:
+        """Gradients and batch-norm statistics of the whole batch, from what the processes have of it."""
+        if self.group.size > 1:
+            parameters = [p for p in self.model.parameters() if p.requires_grad]
+            for parameter in parameters:
+                if parameter.grad is None:  # this process had no chunk of a small last batch
+                    parameter.grad = torch.zeros_like(parameter)
+            gradients = [p.grad for p in parameters if p.grad is not None]
+            self.group.add_up([*gradients, *self.statistics.mean])
+        self.statistics.end()
+
+    def _look(self) -> float:
+        """Add the terms of the last steps to the sums; refuse what is not finite. Gives the seconds since a state.
+
+        Terms are kept on the device until here, so that steps do not wait for numbers to be read.
+        """
+        terms = [term.float() for _, _, chunk in self.losses for term in chunk.values()]
+        values = iter(torch.stack(terms).tolist() if terms else [])
+        mine = [(step, size, {name: next(values) for name in chunk}) for step, size, chunk in self.losses]
+        self.losses.clear()
+        everyone = self.group.gather((time.perf_counter() - self.saved, mine))
+        # In the order of steps: what broke first is named, not what broke of it.
+        for _, size, chunk in sorted((entry for _, chunks in everyone for entry in chunks), key=itemgetter(0)):
+            for name, value in chunk.items():
+                if not math.isfinite(value):
+                    raise InputError(self._diverged(name, value))
+                self.position.sums[name] = self.position.sums.get(name, 0.0) + size * value
+        return max(clock for clock, _ in everyone)
+
+    def _diverged(self, term: str, value: float) -> str:
+        return (
+            f"the loss term {term!r} became {value} in epoch {self.position.epoch + 1}: training has diverged, "
+            f"lower lr (now {self.settings.lr:g})"
+        )
+
+    def _save(self) -> None:
+        if self.state is not None and self.group.rank == 0:
+            save_state(self.state, self.about, self.model, self.optimizer, self.position)
+        self.saved = time.perf_counter()

@@ -1,0 +1,51 @@
+"""How a model is trained, apart from what is minimised on which data."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from smoothcert.errors import InputError
+from smoothcert.training.augment import Augment
+from smoothcert.training.schedules import OneCycle, Schedule
+
+
+@dataclass(frozen=True)
+class Settings:
+    """The numbers of `train`; see there."""
+
+    epochs: int
+    lr: float = 0.1
+    momentum: float = 0.9
+    nesterov: bool = True
+    weight_decay: float = 1e-4
+    batch_size: int = 128
+    chunk: int | None = None
+    schedule: Schedule = field(default_factory=OneCycle)
+    augment: Augment = field(default_factory=Augment)
+    mixed_precision: bool = True
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        whole = (self.epochs, self.batch_size, 1 if self.chunk is None else self.chunk)
+        if not self.lr > 0 or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in whole):
+            raise InputError(
+                "epochs, batch_size, chunk (whole numbers) and lr must be positive, "
+                f"got {self.epochs}, {self.batch_size}, {self.chunk} and {self.lr}"
+            )
+        if not 0 <= self.momentum < 1 or not self.weight_decay >= 0:
+            raise InputError(
+                f"momentum must lie in [0, 1) and weight_decay be at least 0, got {self.momentum} and "
+                f"{self.weight_decay}"
+            )
+        if self.nesterov and not self.momentum:
+            raise InputError("nesterov needs a momentum above 0, got 0; set nesterov to false")
+
+    @property
+    def rows(self) -> int:
+        """Inputs of one chunk."""
+        return min(self.chunk or self.batch_size, self.batch_size)
+
+    def describe(self) -> dict[str, Any]:
+        """All of it, JSON-able."""
+        return asdict(self) | {"schedule": self.schedule.describe(), "augment": self.augment.describe()}

@@ -1,0 +1,119 @@
+"""Where training stands, in one file: what a killed training goes on from.
+
+A safetensors file of the model's tensors and the optimiser's momenta, with a JSON text: which training it is of, the
+epoch and the step. Noise, order and learning rate are functions of (seed, epoch, step), so there is no more to keep.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from smoothcert.architectures.checkpoint import write_whole
+from smoothcert.architectures.identity import weights_digest
+from smoothcert.errors import InputError
+
+_KEY = "smoothcert-training"
+_FORMAT = 1
+_MODEL, _MOMENTUM = "model/", "momentum/"
+
+
+@dataclass(frozen=True)
+class Epoch:
+    """What one pass over the data gave."""
+
+    number: int  # from 1
+    epochs: int
+    loss: float  # mean over the inputs
+    terms: dict[str, float] = field(default_factory=dict)  # what the loss is the sum of
+    accuracy: float | None = None  # of the base classifier on noisy validation inputs
+    lr: float = 0.0  # at its end
+    seconds: float = 0.0
+
+
+@dataclass
+class Position:
+    """How far a training has come. `sums` has the terms of the steps of this epoch so far, times their inputs."""
+
+    epoch: int = 0  # from 0: the one under way
+    step: int = 0  # of this epoch: the next one
+    sums: dict[str, float] = field(default_factory=dict)
+    seconds: float = 0.0  # of this epoch so far
+    history: list[Epoch] = field(default_factory=list)
+
+
+def save_state(
+    path: Path, about: Mapping[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, position: Position
+) -> None:
+    """Write the file so that it appears at once and whole: a kill leaves the old one or the new one."""
+    tensors = {_MODEL + name: _copy(value) for name, value in model.state_dict().items()}
+    for name, parameter in model.named_parameters():
+        momentum = optimizer.state[parameter].get("momentum_buffer") if parameter in optimizer.state else None
+        if momentum is not None:
+            tensors[_MOMENTUM + name] = _copy(momentum)
+    body = json.dumps({"about": about, "position": asdict(position)})
+    text = json.dumps({"format": _FORMAT, "body": body, "digest": _digest(body, tensors)})
+    write_whole(path, safetensors.torch.save(tensors, metadata={_KEY: text}))
+
+
+def load_state(
+    path: Path, about: Mapping[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer
+) -> Position | None:
+    """Put model and optimiser where the file says, or leave them alone if there is none.
+
+    Either all of it is as it was saved (a digest is compared) and of a training with the same `about`, or an
+    `InputError` says what to do and nothing is touched.
+    """
+    if not path.exists():
+        return None
+    body, tensors = _read(path)
+    if body["about"] != json.loads(json.dumps(about)):
+        raise InputError(f"{path} is of another training (data, objective or settings differ); keep this one elsewhere")
+    state = {name.removeprefix(_MODEL): value for name, value in tensors.items() if name.startswith(_MODEL)}
+    expected = {name: value.shape for name, value in model.state_dict().items()}
+    if {name: value.shape for name, value in state.items()} != expected:
+        raise InputError(f"{path} is of another model; keep this training elsewhere")
+    model.load_state_dict(state)
+    for name, parameter in model.named_parameters():
+        if _MOMENTUM + name in tensors:
+            # In the parameter's own layout, which the fused optimiser expects.
+            momentum = torch.empty_like(parameter, requires_grad=False).copy_(tensors[_MOMENTUM + name])
+            optimizer.state[parameter]["momentum_buffer"] = momentum
+    position = body["position"]
+    return Position(**position | {"history": [Epoch(**epoch) for epoch in position["history"]]})
+
+
+def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    try:
+        raw = path.read_bytes()
+        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load(raw).items()}
+        header = json.loads(json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"][_KEY])
+        if header["format"] != _FORMAT:
+            raise InputError(
+                f"{path} has the state format {header['format']!r}, but this version reads {_FORMAT}; "
+                "use the version that wrote it"
+            )
+        if header["digest"] != _digest(header["body"], tensors):
+            raise ValueError("digest")
+        return json.loads(header["body"]), tensors
+    except InputError:
+        raise
+    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
+        raise InputError(f"{path} is damaged and cannot be resumed from; delete it to train from the start") from error
+
+
+def _copy(value: Tensor) -> Tensor:
+    return value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _digest(body: str, tensors: Mapping[str, Tensor]) -> str:
+    return hashlib.sha256(f"{weights_digest(tensors)}\n{body}".encode()).hexdigest()

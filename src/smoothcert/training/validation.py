@@ -1,0 +1,49 @@
+"""Data that is kept out of training, and how good a base classifier is on it under noise."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.errors import InputError
+from smoothcert.noise import Noise
+from smoothcert.noise.streams import generator
+
+Data = tuple[Tensor, Tensor]
+"""Inputs (N, ...) and labels (N,)."""
+
+
+def check(name: str, data: Data) -> None:
+    """Refuse data without inputs, or with another number of labels."""
+    x, y = data
+    if len(x) != len(y) or not len(x):
+        raise InputError(
+            f"{name} must be as many labels as inputs, at least one, got {len(x)} inputs and {len(y)} labels"
+        )
+
+
+def hold_out(size: int, share: float) -> tuple[list[int], list[int]]:
+    """The indices of 0..size-1 that are trained on, and the `share` that is held out; each ascending.
+
+    Chosen at random once and for all: a function of size and share only, so that all members of an ensemble leave out
+    the same inputs.
+    """
+    if not 0 <= share < 1:
+        raise InputError(f"holdout must be a share in [0, 1) of the training data, got {share}")
+    count = int(share * size)
+    order = torch.randperm(size, generator=generator(0, "train", "hold out", size)).tolist()
+    return sorted(order[count:]), sorted(order[:count])
+
+
+@torch.inference_mode()
+def noisy_accuracy(model: nn.Module, data: Data, noise: Noise, *, seed: int = 0, batch_size: int = 256) -> float:
+    """The share of inputs that `model` gets right under one draw of noise each, which `seed` decides."""
+    x, y = data
+    device, training = next(model.parameters()).device, model.training
+    model.eval()
+    right = torch.zeros((), dtype=torch.int64, device=device)
+    for number, rows in enumerate(torch.split(torch.arange(len(x)), batch_size)):
+        noisy = noise.draw(x[rows].to(device), generator(seed, "train", "validate", number, device))
+        right += (model(noisy).argmax(1) == y[rows].to(device)).sum()
+    model.train(training)
+    return int(right) / len(x)

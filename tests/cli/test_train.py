@@ -1,0 +1,163 @@
+"""`train` and `recipes` as a user meets them."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner, Result
+
+from smoothcert import architectures
+from smoothcert.cli import app
+from smoothcert.cli.members import End, _check
+from smoothcert.errors import InputError
+from smoothcert.recipes import RECIPES
+
+QUICK = ["train", "mnist-lenet-gaussian-0.50-fast", "--data", "digits", "--epochs", "2"]
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+def weights(path: Path) -> dict[str, torch.Tensor]:
+    return architectures.load(path).model.state_dict()
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("train") / "out"
+    done = call(*QUICK, "--out", out)
+    assert done.exit_code == 0, done.output
+    assert f"trained: {out / 'model.safetensors'}" in done.stdout
+    assert "epoch 2/2, loss" in done.stderr
+    return out
+
+
+def test_the_folder_has_everything(trained: Path) -> None:
+    assert {path.name for path in trained.iterdir()} == {
+        "train.json", "state.safetensors", "log.jsonl", "curves.png", "model.safetensors"
+    }  # fmt: skip
+    log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
+    assert [epoch["number"] for epoch in log] == [1, 2]
+    assert all(0 <= epoch["accuracy"] <= 1 for epoch in log)
+    with Image.open(trained / "curves.png") as image:
+        assert image.size[0] > 500
+    checkpoint = architectures.load(trained / "model.safetensors")
+    details = checkpoint.details
+    assert details["recipe"]["epochs"] == 2
+    assert details["recipe"]["objective"] == {"name": "gaussian"}
+    assert (details["seed"], details["data"]["name"], details["data"]["size"]) == (0, "digits", 1297)
+    assert details["noise"]["sigma"] == 0.5, "certify takes the noise of training from here"
+    assert details["accuracy_under_noise"] == log[-1]["accuracy"]
+    assert checkpoint.architecture.input_shape == (1, 8, 8)
+
+
+def test_again_it_is_there_and_another_setting_is_refused(trained: Path) -> None:
+    before = {path: path.read_bytes() for path in trained.iterdir()}
+    again = call(*QUICK, "--out", trained)
+    assert (again.exit_code, "already trained" in again.stdout) == (0, True), again.output
+    for more, words in [
+        (["--set", "lr=0.2"], "recipe.lr is 0.1, now 0.2"),
+        (["--seed", 1], "seed is 0, now 1"),
+        (["--set", "objective.lam=1"], "no key 'objective.lam'"),
+    ]:
+        done = call(*QUICK, "--out", trained, *more)
+        assert (done.exit_code, words in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.output
+    assert {path: path.read_bytes() for path in trained.iterdir()} == before
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["train", "mnist-lenet-macer", "--data", "digits"], "did you mean mnist-lenet-macer"),
+        ([*QUICK, "--set", "batch_size=0"], "must be positive"),
+        ([*QUICK, "--set", "sigma=-1"], "sigma must be"),
+        ([*QUICK, "--set", "architecture=vgg"], "there is no architecture 'vgg'"),
+        ([*QUICK, "--epochs", 0], "must be positive"),
+        (["train", "cifar10-resnet20-gaussian-0.25", "--data", "digits"], "images with 3 channel(s), as cifar10 has"),
+        (["train", "mnist-lenet-gaussian-0.25", "--data", "minst"], "did you mean"),
+        ([*QUICK, "--seeds", "4-1"], "--seeds must be different whole numbers"),
+        ([*QUICK, "--seeds", "1,1"], "--seeds must be different whole numbers"),
+        ([*QUICK, "--seeds", "0-1", "--jobs", 0], "--jobs must be at least 1"),
+        ([*QUICK, "--device", "abacus"], "--device 'abacus' cannot be used here"),
+    ],
+)
+def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
+    tmp_path: Path, arguments: list[object], words: str
+) -> None:
+    done = call(*arguments, "--out", tmp_path / "out")
+    assert done.exit_code == 2, done.output
+    assert words in done.stderr
+    assert done.stderr.count("\n") == 1, "one sentence"
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_tables_are_refused(tmp_path: Path) -> None:
+    np.savez(tmp_path / "table.npz", x=np.zeros((4, 3), np.float32), y=np.arange(4) % 2)
+    done = call("train", "mnist-lenet-gaussian-0.50", "--data", tmp_path / "table.npz", "--out", tmp_path / "out")
+    assert (done.exit_code, "inputs of shape (3,)" in done.stderr) == (2, True), done.output
+
+
+def test_a_loss_that_breaks_is_said_and_leaves_no_model(tmp_path: Path) -> None:
+    done = call(*QUICK, "--set", "lr=1e30", "--out", tmp_path / "out")
+    assert (done.exit_code, "training has diverged, lower lr" in done.stderr) == (2, True), done.output
+    assert not (tmp_path / "out" / "model.safetensors").exists()
+
+
+@pytest.mark.slow
+def test_members_side_by_side_are_those_trained_alone(trained: Path, tmp_path: Path) -> None:
+    done = call(*QUICK, "--seeds", "0-1", "--jobs", 2, "--out", tmp_path / "both")
+    assert done.exit_code == 0, done.output
+    assert "seed 1: epoch 2/2" in done.stderr
+    assert (tmp_path / "both" / "curves.png").exists()
+    alone, member = weights(trained / "model.safetensors"), weights(tmp_path / "both" / "seed0" / "model.safetensors")
+    other = weights(tmp_path / "both" / "seed1" / "model.safetensors")
+    for name in alone:
+        torch.testing.assert_close(member[name], alone[name], rtol=1e-4, atol=1e-5)  # another number of threads
+    assert not torch.equal(other["features.0.weight"], member["features.0.weight"])
+    again = call(*QUICK, "--seeds", "0-1", "--jobs", 1, "--out", tmp_path / "both")
+    assert again.stdout.count("already trained") == 2
+    refused = call(*QUICK, "--seeds", "0-1", "--jobs", 1, "--set", "lr=0.2", "--out", tmp_path / "both")
+    assert (refused.exit_code, "recipe.lr is 0.1, now 0.2" in refused.stderr) == (2, True), refused.output
+
+
+@pytest.mark.slow
+def test_torchrun_trains_the_same_model(trained: Path, tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+    done = subprocess.run(
+        [*command, "-m", "smoothcert", *QUICK, "--out", str(tmp_path / "out")],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("trained:") == 1, "one process speaks"
+    one, two = weights(trained / "model.safetensors"), weights(tmp_path / "out" / "model.safetensors")
+    for name in one:
+        torch.testing.assert_close(two[name], one[name], rtol=1e-5, atol=1e-5)
+
+
+def test_a_member_that_was_killed_is_said() -> None:
+    with pytest.raises(InputError, match=r"a training process was killed .* run the same command again"):
+        _check(None)
+    with pytest.raises(InputError, match="too small"):
+        _check(End(0, False, "too small"))
+
+
+def test_recipes_are_listed() -> None:
+    done = call("recipes")
+    assert done.exit_code == 0, done.output
+    assert all(name in done.stdout for name in RECIPES)
+    assert "Zhai 2020" in done.stdout
+    line = next(line for line in done.stdout.splitlines() if line.startswith("mnist-lenet-macer-0.25 "))
+    assert line.split()[1:5] == ["90", "16", "8.3", "0.9201"]
+    some = call("recipes", "svhn")
+    assert [line.split()[0] for line in some.stdout.splitlines()[1:-2]] == [n for n in RECIPES if "svhn" in n]
+    assert len(json.loads(call("recipes", "mnist*macer*fast", "--json").stdout)) == 6
+    one = json.loads(call("recipes", "mnist-lenet-macer-0.25").stdout)
+    assert (one["objective"]["lam"], one["published_acr"], one["passes"]) == (16, 0.9201, 16)
+    unknown = call("recipes", "mnist-lenet-maser-0.25")
+    assert (unknown.exit_code, "did you mean" in unknown.stderr) == (2, True)

@@ -1,0 +1,136 @@
+"""Every recipe is complete; values are compared with the papers."""
+
+import json
+from collections.abc import Callable
+
+import pytest
+
+from smoothcert.architectures import Architecture, build
+from smoothcert.errors import InputError
+from smoothcert.execution.recipes import change, objective_of, schedule_of
+from smoothcert.execution.training import settings_of
+from smoothcert.objectives import MACER, OBJECTIVES, PGD, AdvMACER, Consistency, SmoothAdv, SmoothMix
+from smoothcert.recipes import RECIPES, Recipe, find
+from smoothcert.recipes.recipe import CHANNELS, IMAGES, IMAGES_PER_CORE_SECOND
+from smoothcert.recipes.tables import ROWS
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+def test_every_recipe_can_be_trained(recipe: Recipe) -> None:
+    objective, settings = objective_of(recipe), settings_of(recipe, seed=0)
+    assert objective.noise.strength == pytest.approx(recipe.sigma)
+    assert 0 < schedule_of(recipe).factor(0.5, recipe.epochs) <= 1
+    assert settings.epochs == recipe.epochs
+    assert recipe.batch_size >= 2 * recipe.chunk, "two processes can share a batch"
+    assert recipe.source
+    assert (recipe.published_acr is None) == (recipe.published_in is None)
+    assert recipe.core_hours is not None
+    assert recipe.core_hours > 0
+    assert Recipe.from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
+    described = objective.describe()
+    for key, value in recipe.objective.items():
+        stated = described[key]
+        assert all(stated[k] == v for k, v in value.items()) if isinstance(value, dict) else stated == value
+
+
+def test_networks_of_recipes_exist() -> None:
+    for name, data in sorted({(recipe.architecture, recipe.data) for recipe in RECIPES.values()}):
+        some = next(r for r in RECIPES.values() if (r.architecture, r.data) == (name, data))
+        build(Architecture(name, 10, (CHANNELS[data], 32, 32), some.mean, some.std), seed=0)
+        assert (name in IMAGES_PER_CORE_SECOND, data in IMAGES) == (True, True)
+
+
+def test_names_are_unique_and_every_objective_has_one() -> None:
+    rows = sum(len(row.sigmas) * (2 if data == "cifar10" else 1) for data, rows in ROWS.items() for row in rows)
+    fast = [name for name in RECIPES if name.endswith("-fast")]
+    assert len(RECIPES) == rows + len(fast)
+    for data in ("mnist-lenet", "cifar10-resnet20"):
+        trained = {RECIPES[name].objective["name"] for name in fast if name.startswith(data)}
+        assert trained == set(OBJECTIVES), data
+
+
+def test_values_of_the_papers() -> None:
+    macer = objective_of(find("cifar10-resnet110-macer-1.00"))
+    assert isinstance(macer, MACER)
+    assert (macer.draws, macer.lam, macer.gamma, macer.beta, macer.deferred_until) == (16, 12, 8, 16, 200)
+    assert schedule_of(find("cifar10-resnet110-macer-1.00")).factor(400, 440) == pytest.approx(0.01)
+    smoothadv = objective_of(find("cifar10-resnet110-smoothadv-0.25"))
+    assert isinstance(smoothadv, SmoothAdv)
+    assert (smoothadv.draws, smoothadv.attack, smoothadv.warmup) == (8, PGD(eps=1.0, steps=10), 10)
+    advmacer = objective_of(find("svhn-resnet110-advmacer-0.50"))
+    assert isinstance(advmacer, AdvMACER)
+    assert (advmacer.lam, advmacer.draws, advmacer.attack) == (4, 4, PGD(eps=0.5, steps=2))
+    consistency = objective_of(find("imagenet-resnet50-consistency-1.00"))
+    assert isinstance(consistency, Consistency)
+    assert (consistency.lam, consistency.eta, consistency.draws) == (5, 0.1, 2)
+    smoothmix = objective_of(find("mnist-lenet-smoothmix-1.00"))
+    assert isinstance(smoothmix, SmoothMix)
+    assert (smoothmix.draws, smoothmix.attack, smoothmix.eta) == (4, PGD(None, 8, 1.0), 5)
+    assert find("mnist-lenet-smoothadv-0.50").published_acr == 1.6872
+    assert find("cifar10-resnet110-gaussian-0.25").published_acr == 0.4289
+
+
+def test_cost_counts_every_pass() -> None:
+    assert find("mnist-lenet-gaussian-0.25").passes == 1
+    assert find("mnist-lenet-macer-0.25").passes == 16
+    assert find("cifar10-resnet20-smoothadv-0.25").passes == 88  # 8 draws, 10 steps of the attack and one of training
+    assert find("mnist-lenet-smoothmix-0.25").passes == 16  # 4 draws: 2 steps, the clean and the mixed end
+    gaussian = find("mnist-lenet-gaussian-0.25")
+    assert gaussian.core_hours == pytest.approx(60_000 * 90 / 2900 / 3600)
+
+
+def test_changes() -> None:
+    recipe = find("mnist-lenet-smoothadv-0.25")
+    assert change(recipe, []) == recipe
+    changed = change(
+        recipe,
+        ["lr=0.5", "epochs=3", "objective.draws=2", "objective.attack.eps=0.5", "nesterov=true", "schedule=cosine"],
+    )
+    assert (changed.lr, changed.epochs, changed.nesterov, changed.schedule) == (0.5, 3, True, {"name": "cosine"})
+    assert changed.objective == {**recipe.objective, "draws": 2, "attack": {"name": "pgd", "eps": 0.5, "steps": 10}}
+    assert recipe == find("mnist-lenet-smoothadv-0.25"), "the recipe itself is as it was"
+    milestones = change(recipe, ["schedule=step", "schedule.milestones=[3, 5]"])
+    assert schedule_of(milestones).factor(4, 9) == pytest.approx(0.1)
+    assert change(find("mnist-lenet-gaussian-0.25"), ["architecture=vgg16"]).architecture == "vgg16"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lr", "--set takes key=value"),
+        ("rl=1", "no key 'rl'; the keys are .*lr.*objective.lam.*schedule.every"),
+        ("objective.lamda=1", "no key 'objective.lamda'"),
+        ("objective.noise=1", "no key"),
+        ("name=x", "no key 'name'"),
+        ("lr=fast", "--set lr must be a number, got 'fast'"),
+        ("nesterov=1", "--set nesterov must be like false"),
+        ("schedule=zigzag", "--set schedule must be one of constant, step, cosine, one-cycle"),
+        ("architecture=7", "--set architecture must be like"),
+    ],
+)
+def test_changes_that_cannot_be(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        change(find("mnist-lenet-macer-0.25"), [text])
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "build"),
+    [
+        ("objective.draws=0", "draws of MACER", objective_of),
+        ("sigma=-1", "sigma must be", objective_of),
+        ("epochs=1.5", "whole numbers", lambda recipe: settings_of(recipe, 0)),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_when_built(
+    text: str, words: str, build: Callable[[Recipe], object]
+) -> None:
+    recipe = change(find("mnist-lenet-macer-0.25"), [text])
+    with pytest.raises(InputError, match=words):
+        build(recipe)
+
+
+def test_a_misspelt_name_gets_a_hint() -> None:
+    with pytest.raises(InputError, match=r"did you mean .*mnist-lenet-macer-0.25"):
+        find("mnist-lenet-maser-0.25")
+    with pytest.raises(InputError, match="see: smoothcert recipes"):
+        find("qqq")
