@@ -23,10 +23,12 @@ def main() -> None:
     parser.add_argument("--images", type=int, default=100)
     parser.add_argument("--chunk", type=int, default=20)
     parser.add_argument("--n", type=int, default=100_000)
+    parser.add_argument("--backend", default="eager", help="how the model is run, as in smoothcert certify")
     options = parser.parse_args()
 
     data = sc.datasets.load("mnist5k", "test")
-    g = sc.Smoothed(sc.architectures.load(options.model).model, num_classes=10, noise=sc.Gaussian(options.sigma))
+    model, noise = sc.architectures.load(options.model).model, sc.Gaussian(options.sigma, grid=1 / 255)
+    g = sc.Smoothed(model, num_classes=10, noise=noise, backend=options.backend)
     procedures: dict[str, sc.Fixed | sc.Sequential] = {"fixed": sc.Fixed(n=options.n)}
     procedures |= {f"sequential r={r:g}": sc.Sequential(radius=r, n=options.n) for r in options.radii}
     procedures["sequential, all"] = sc.Sequential(radius=options.radii, n=options.n)

@@ -17,14 +17,27 @@ MAY_IMPORT = {
     "architectures": set(),
     "datasets": set(),
     "objectives": {"noise"},
-    "engine": {"stats", "certify", "noise", "architectures"},
+    "ensembles": {"architectures", "noise"},
+    "engine": {"stats", "certify", "noise", "architectures", "ensembles"},
     "training": {"objectives", "noise", "datasets", "architectures"},
     "runs": {"certify", "stats"},
     "analysis": {"runs", "certify", "stats"},
-    "execution": {"engine", "runs", "training", "certify", "datasets"},
+    "recipes": set(),
+    "execution": {
+        "engine",
+        "runs",
+        "analysis",
+        "training",
+        "certify",
+        "datasets",
+        "noise",
+        "objectives",
+        "architectures",
+        "recipes",
+    },
     "cli": None,  # everything
 }
-NO_TORCH = {"stats", "certify", "runs", "analysis"}
+NO_TORCH = {"stats", "certify", "runs", "analysis", "recipes"}
 
 
 def imports(path: Path) -> set[str]:

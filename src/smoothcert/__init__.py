@@ -28,6 +28,15 @@ if TYPE_CHECKING:
     from smoothcert.certify import Staged as Staged
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
+    from smoothcert.ensembles import Consensus as Consensus
+    from smoothcert.ensembles import Denoised as Denoised
+    from smoothcert.ensembles import EarlyExit as EarlyExit
+    from smoothcert.ensembles import HardVoting as HardVoting
+    from smoothcert.ensembles import MaxMargin as MaxMargin
+    from smoothcert.ensembles import SoftmaxVoting as SoftmaxVoting
+    from smoothcert.ensembles import SoftVoting as SoftVoting
+    from smoothcert.ensembles import minimum_variance_weights as minimum_variance_weights
+    from smoothcert.ensembles import sween_weights as sween_weights
     from smoothcert.errors import InputError as InputError
     from smoothcert.noise import Ablation as Ablation
     from smoothcert.noise import Gaussian as Gaussian
@@ -52,6 +61,17 @@ _HOMES = {
         "Staged",
     ),
     "smoothcert.engine": ("SklearnClassifier", "Smoothed"),
+    "smoothcert.ensembles": (
+        "Consensus",
+        "Denoised",
+        "EarlyExit",
+        "HardVoting",
+        "MaxMargin",
+        "SoftVoting",
+        "SoftmaxVoting",
+        "minimum_variance_weights",
+        "sween_weights",
+    ),
     "smoothcert.errors": ("InputError",),
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),

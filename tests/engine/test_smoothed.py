@@ -164,7 +164,7 @@ def test_a_model_that_breaks_later_is_refused_too() -> None:
 
     def breaks(x: Tensor) -> Tensor:
         calls[0] += 1
-        return linear(x) * (float("inf") if calls[0] == 5 else 1.0)
+        return linear(x) * (float("inf") if calls[0] == 9 else 1.0)
 
     with pytest.raises(InputError, match="not finite"):
         Smoothed(breaks, 2, Gaussian(0.5)).certify(torch.rand(4), Fixed(n0=20, n=1000))
@@ -298,3 +298,59 @@ def test_memory_does_not_grow_with_the_number_of_draws() -> None:
         for n in (1_000, 10_000)
     }
     assert peak[10_000] - peak[1_000] < 160
+
+
+class SeesTheBatch(nn.Module):
+    """Answers by the mean of all rows, which are copies of one input: almost without noise."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        side = torch.sign(x.mean() - 0.45).expand(len(x))
+        return torch.stack([-side, side], dim=1)
+
+
+class SmallDropout(nn.Module):
+    """Random scores, all of them tiny."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = 1e-4 * self.layer(nn.functional.dropout(x, training=True))
+        return scores
+
+
+class StaysInTraining(nn.Module):
+    """As code with frozen norms does it: train() is overridden, and eval() calls it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(4, 3)
+
+    def train(self, mode: bool = True) -> "StaysInTraining":
+        return self
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        scores: torch.Tensor = self.layer(x)
+        return scores
+
+
+@pytest.mark.parametrize(
+    ("model", "classes", "sentence"),
+    [
+        (SeesTheBatch(), 2, "not a fixed function"),
+        (SmallDropout(), 3, "not a fixed function"),
+        (StaysInTraining(), 3, "training mode"),
+    ],
+)
+def test_what_is_no_function_of_one_input_is_refused(model: nn.Module, classes: int, sentence: str) -> None:
+    for noise in (Gaussian(0.25), Gaussian(0.25, grid=1 / 255)):
+        with pytest.raises(InputError, match=sentence):
+            Smoothed(model, classes, noise).certify(torch.full((1, 4), 0.4), Fixed(n=100))
+
+
+def test_a_parametrised_convolution_before_batch_norm_is_certified() -> None:
+    layer = nn.utils.parametrizations.spectral_norm(nn.Conv2d(1, 4, 3))
+    model = nn.Sequential(layer, nn.BatchNorm2d(4), nn.Flatten(), nn.Linear(4 * 36, 3))
+    (certificate,) = Smoothed(model, 3, Gaussian(0.25)).certify(torch.zeros(1, 1, 8, 8), Fixed(n=100))
+    assert certificate.draws == 200

@@ -480,3 +480,41 @@ def test_equal_inputs_are_known_from_the_data(tmp_path: Path) -> None:
     )
     shutil.rmtree(run.path)
     assert found(write(tmp_path / "run", config, lines)) == {("input_id", 1)}
+
+
+def test_votes_that_all_move_upwards_are_no_rounding(made: Callable[[str], Path], tmp_path: Path) -> None:
+    config, lines = read(made("fixed"))
+    config["classifier"]["torch"] = "1.0.0"
+    for line in lines:
+        line["certificate"]["classifier"]["torch"] = "1.0.0"
+
+    def raised(ask: Ask, tally: Tally) -> Tally:
+        changed, given = list(tally.votes), next((c for c in range(10) if c != tally.top and tally.votes[c]), None)
+        if ask.purpose != "choose" and given is not None:
+            changed[tally.top], changed[given] = changed[tally.top] + 1, changed[given] - 1
+        return Tally(tuple(changed))
+
+    run = write(tmp_path / "run", config, [forged(line, PROCEDURES["fixed"], raised) for line in lines])
+    audit = audit_run(run)
+    assert audit.findings == ()
+    again = redraw(run, audit.records, certified(run, network(), 10), DATA)
+    raised_ones = {f.index for f in again.findings if f.check == "votes" and "are drawn here give" in f.sentence}
+    claimed = {
+        r.index for r, line in zip(audit.records, lines, strict=True) if r.radius > line["certificate"]["radius"]
+    }
+    assert claimed
+    assert claimed <= raised_ones
+
+
+def test_looks_that_were_never_drawn_are_drawn_and_found(made: Callable[[str], Path], tmp_path: Path) -> None:
+    """A forger goes on where the honest conversation stopped, under the cover of another version of torch."""
+    config, lines = read(made("sequential"))
+    config["classifier"]["torch"] = "1.0.0"
+    for line in lines:
+        line["certificate"]["classifier"]["torch"] = "1.0.0"
+    longer = dict(lines[0])
+    last = longer["certificate"]["answers"][-1]
+    longer["certificate"] = {**longer["certificate"], "answers": [*longer["certificate"]["answers"], last]}
+    run = write(tmp_path / "run", config, [longer, *lines[1:]])
+    again = redraw(run, run.records(), certified(run, network(), 10), DATA)
+    assert "votes" in {f.check for f in again.findings if f.index == longer["index"]}

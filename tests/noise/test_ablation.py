@@ -9,8 +9,8 @@ import torch
 
 from smoothcert.errors import InputError
 from smoothcert.noise import Ablation
-from smoothcert.stats.ablation import KEEP_BITS, _regions
 from smoothcert.noise.streams import generator
+from smoothcert.stats.ablation import KEEP_BITS, _regions
 
 
 def exact_keep(noise: Ablation) -> Fraction:

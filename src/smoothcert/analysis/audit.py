@@ -148,6 +148,7 @@ def _claims(
     if certificate.scope is not Scope.FIXED:
         yield "scope", f"the scope is {certificate.scope.value!r}, which votes alone cannot show"
     if procedure is None:
+        yield "replay", "the conversation cannot be held again: the run names no procedure that can be"
         return
     try:
         again = replay(certificate, procedure, recorded_geometry(certificate.noise))

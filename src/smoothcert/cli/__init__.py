@@ -9,7 +9,7 @@ from typing import Any
 
 import typer
 
-from smoothcert.cli import analyze, certify, compare, demo, predict, report
+from smoothcert.cli import analyze, attack, certify, compare, demo, ensemble, predict, recipes, report, train, verify
 from smoothcert.errors import InputError
 
 app = typer.Typer(
@@ -31,6 +31,10 @@ def polite(command: Callable[..., None]) -> Callable[..., None]:
         except InputError as error:
             print(f"smoothcert: {error}", file=sys.stderr)
             raise typer.Exit(2) from None
+        except OSError as error:  # a disk that is full, a folder that is not ours, a name that is too long
+            where = "" if error.filename is None else f": {error.filename}"
+            print(f"smoothcert: {error.strerror or error}{where}", file=sys.stderr)
+            raise typer.Exit(2) from None
         except KeyboardInterrupt:
             print("\nsmoothcert: stopped; run the same command again to go on from here", file=sys.stderr)
             raise typer.Exit(130) from None
@@ -38,8 +42,24 @@ def polite(command: Callable[..., None]) -> Callable[..., None]:
     return run
 
 
-for _command in (certify.certify, predict.predict, analyze.analyze, compare.compare, report.report, demo.demo):
+for _command in (
+    train.train,
+    recipes.recipes,
+    certify.certify,
+    predict.predict,
+    analyze.analyze,
+    compare.compare,
+    report.report,
+    verify.verify,
+    attack.attack,
+    demo.demo,
+):
     app.command()(polite(_command))
+
+_ensemble = typer.Typer(help="Rank members, find weights, plan a size, write an ensemble file.", no_args_is_help=True)
+for _part in (ensemble.make, ensemble.rank, ensemble.weights, ensemble.plan):
+    _ensemble.command()(polite(_part))
+app.add_typer(_ensemble, name="ensemble")
 
 
 def spread(arguments: list[str]) -> list[str]:

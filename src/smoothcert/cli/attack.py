@@ -45,20 +45,21 @@ def attack(
     as_json: o.AsJson = False,
 ) -> None:
     """Attack the smoothed classifier: below a certified radius nothing may succeed (status 1 if it does)."""
-    from smoothcert import analysis, architectures, execution
+    from smoothcert import analysis, ensembles, execution
     from smoothcert.analysis.figures.canvas import check_name
     from smoothcert.runs import AttackRun, Run
 
     if figure is not None:
         check_name(figure)
     opened = Run.open(run)
+    execution.refuse_soft(opened, "attack")
     records = opened.records()[:limit]
     if not records:
         raise InputError(f"{run} has no recorded input to attack; certify first, or give a larger --limit")
-    checkpoint = architectures.load(model, o.device(device or o.run_device(opened)))
+    checkpoint = ensembles.load_model(model, o.device(device or o.run_device(opened)))
     dataset = o.run_data(opened, data, data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
-    calibration = o.run_calibration(opened, data, data_root)
+    calibration = o.run_calibration(opened, None, data_root)
     about: dict[str, Any] = {"workers": workers, "calibration": calibration, "input_range": dataset.input_range}
     about["input_shape"] = tuple(checkpoint.architecture.input_shape)
     about["calibration"] = o.run_calibration(opened, None, data_root)

@@ -56,7 +56,7 @@ def certify(
     calibration: o.Calibration = None,
 ) -> None:
     """Certify inputs of a data set: what no perturbation below a radius can change."""
-    from smoothcert import architectures, datasets
+    from smoothcert import datasets, ensembles
     from smoothcert.cli.procedures import ProcedureOptions
     from smoothcert.engine import Smoothed
     from smoothcert.execution import run_config
@@ -66,7 +66,7 @@ def certify(
         procedure
     )
     subset = datasets.Subset(start=start, every=every, limit=limit)
-    checkpoint = architectures.load(model, o.device(device))
+    checkpoint = ensembles.load_model(model, o.device(device))
     dataset = datasets.load(data, split, root=data_root)
     backend, batch_size = o.resumed(out, backend, batch_size)
     calibrating, named = o.calibration(backend, calibration, data, data_root)
@@ -85,12 +85,18 @@ def certify(
         input_shape=tuple(checkpoint.architecture.input_shape),
     )
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, data)
+    if held_out := checkpoint.details.get("held_out"):
+        chosen_inputs = dataset.tensors(subset.indices(len(dataset)))
+        ensembles.refuse_overlap(set(held_out), chosen_inputs, f"--data {data}")
     about = {
-        "file": model.name,
+        "file": model[0].name if len(model) == 1 else [path.name for path in model],
         "architecture": checkpoint.architecture.to_json(),
         "fingerprint": checkpoint.fingerprint,
+        **{key: checkpoint.details[key] for key in ("ensemble",) if key in checkpoint.details},
         **named,
     }
     run = Run.start(out, run_config(smoothed, chosen, dataset, subset, about))
     certifying(run, smoothed, chosen, dataset)
+    if smoothed.asked and isinstance(checkpoint.model, ensembles.Ensemble):
+        typer.echo(checkpoint.model.cost(smoothed.asked))
     typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")

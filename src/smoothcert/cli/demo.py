@@ -63,6 +63,8 @@ def demo(
     image, smoothcert = _first_image(out), _command()
     steps = {
         f"predict --model {model} --input {image}": "one answer",
+        f"verify {run} --model {model} --share 0.1": "an audit: claims from votes, votes from the model",
+        f"attack --run {run} --model {model} --limit 20": "try to refute the certificates",
         f"analyze {run} {quick} --radii {sigma:g},{2 * sigma:g} --json": "the table for a program",
         f"certify --model {model} --data mnist5k --every 10 --out {out}/n100000": "Cohen's n = 100000",
     }

@@ -19,7 +19,10 @@ if TYPE_CHECKING:
     from smoothcert.noise import Noise
     from smoothcert.runs import Run
 
-Model = Annotated[Path, typer.Option("--model", help="Checkpoint (.safetensors) of the classifier.")]
+Model = Annotated[
+    list[Path],
+    typer.Option("--model", help="Checkpoint (.safetensors) or ensemble (.json); several of them vote softly."),
+]
 NoiseName = Annotated[str, typer.Option("--noise", help="gaussian (l2, linf), uniform or laplace (l1), ablation (l0).")]
 Strength = Annotated[
     float | None,

@@ -44,14 +44,14 @@ def predict(
     """Answer with the smoothed classifier, or abstain where two classes are too close."""
     import torch
 
-    from smoothcert import architectures
+    from smoothcert import ensembles
     from smoothcert.certify import Predict
     from smoothcert.engine import Smoothed
 
     procedure = Predict(n=n, alpha=alpha)
     opened = None if run is None else _run(run, context)
     there = o.run_device(opened) if opened is not None else None
-    checkpoint = architectures.load(model, o.device(device or there))
+    checkpoint = ensembles.load_model(model, o.device(device or there))
     shape = tuple(checkpoint.architecture.input_shape)
     batches = {path: _read(path, shape) for path in input_}
     inputs = [(path, x) for path in input_ for x in batches[path][0]]
@@ -108,8 +108,9 @@ def _certified(
     run: Run, checkpoint: Checkpoint, seed: int | None, workers: int | None, calibration: Tensor | None
 ) -> Smoothed:
     """The smoothed classifier of the run; whatever is run otherwise is said."""
-    from smoothcert.execution import certified, run_otherwise
+    from smoothcert.execution import certified, refuse_soft, run_otherwise
 
+    refuse_soft(run, "predict")
     shape, classes = tuple(checkpoint.architecture.input_shape), checkpoint.architecture.num_classes
     smoothed = certified(
         run,
@@ -137,6 +138,8 @@ def _read(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, bool]:
             array = np.load(path, allow_pickle=False)
         else:
             with Image.open(path) as image:
+                if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
+                    raise ValueError(f"mode {image.mode} is not of 8 bits; convert it, or give an .npy array")
                 array = np.asarray(image.convert("L" if shape[0] == 1 else "RGB"))
                 array = array[None] if shape[0] == 1 else array.transpose(2, 0, 1)  # (C, H, W)
     except (OSError, ValueError, EOFError, SyntaxError) as error:

@@ -26,8 +26,8 @@ LEVEL_1 = "level 1 (votes, bounds, boundaries, rounding)"
 def verify(
     run: Annotated[Path, typer.Argument(help="The run folder to check.", show_default=False)],
     model: Annotated[
-        Path | None, typer.Option(help="Checkpoint that was certified: its votes are drawn again and compared.")
-    ] = None,
+        list[Path], typer.Option(help="What was certified, as then: its votes are drawn again and compared.")
+    ] = [],  # noqa: B006
     data: Annotated[
         str | None, typer.Option(help="The data set that was certified. Default: the run's, by its name.")
     ] = None,
@@ -48,11 +48,11 @@ def verify(
     from smoothcert.runs import Run
 
     opened = Run.open(run)
-    if model is None and (fresh is not None or share != 1.0 or data is not None):
+    if not model and (fresh is not None or share != 1.0 or data is not None):
         raise InputError("--share, --fresh and --data need the model: give --model CKPT")
     audit = analysis.audit_run(opened)
     drawn = Drawn()
-    if model is not None:
+    if model:
         drawn = _draw(opened, audit, _Drawing(model, data, data_root, share, fresh, pick, device, workers))
     _print(audit, drawn, as_json=as_json)
     if audit.findings or drawn.findings:
@@ -63,7 +63,7 @@ def verify(
 class _Drawing:
     """The options that say what is drawn."""
 
-    model: Path
+    model: list[Path]
     data: str | None
     data_root: Path | None
     share: float
@@ -85,12 +85,12 @@ class Drawn:
 
 def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
     """Levels 2 and 3, under a bar."""
-    from smoothcert import architectures, execution
+    from smoothcert import ensembles, execution
     from smoothcert.cli.progress import bar
 
     seed = secrets.randbits(63) if options.pick is None else options.pick
     records = execution.pick(audit.records, options.share, seed)
-    checkpoint = architectures.load(options.model, o.device(options.device or o.run_device(run)))
+    checkpoint = ensembles.load_model(options.model, o.device(options.device or o.run_device(run)))
     dataset = o.run_data(run, options.data, options.data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
     same, other = (

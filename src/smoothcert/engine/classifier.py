@@ -61,7 +61,10 @@ def snapshot(model: Model, device: torch.device) -> Model:
         private = copy.deepcopy(model)
     except Exception as error:
         raise InputError(f"model cannot be copied ({error}); wrap it in a function of tensors that is fixed") from error
-    return private.requires_grad_(False).to(device).eval()
+    private.requires_grad_(False).to(device).eval()
+    if any(module.training for module in private.modules()):
+        raise InputError("model stays in training mode after eval(): a module overrides train(); set it to evaluation")
+    return private
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -85,23 +88,49 @@ def device_of(model: Model) -> torch.device:
 def check_fixed(model: Model, batch: Tensor, rows_per_call: int, num_classes: int) -> None:
     """Refuse a model whose answer is not a fixed function of one input, or not (batch, num_classes) finite numbers.
 
-    The batch is run twice, cut in two ways: dropout left on, or batch statistics in use, change the scores.
+    The batch is run again, and again in smaller parts, and in the company of strangers: dropout left on, and whatever
+    else looks at the other rows, change the scores. The rows are copies of one input, so their mean is that input
+    almost without noise: a classifier that saw it would be certified at will.
     """
 
-    def run(rows: int) -> Tensor:
-        parts = torch.split(batch.clone(), rows)  # a clone, because a model may work in place
+    def run(rows: Tensor, size: int) -> Tensor:
+        parts = torch.split(rows.clone(), size)  # a clone, because a model may work in place
         return torch.cat([score(model, part, num_classes) for part in parts])
 
-    rows = min(rows_per_call, len(batch))
-    once, again = run(rows), run(max(1, rows // 2))
+    size = min(rows_per_call, len(batch))
+    once = run(batch, size)
     if not bool(torch.isfinite(once).all()):
         raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
-    gap = (once.double() - again.double()).abs()
-    if bool((gap > 1e-3 * (1 + once.double().abs())).any()):
+    _require_same(once, run(batch, size), "when run again")
+    _require_same(once, run(batch, max(1, size // 2)), "when run again in smaller batches")
+    low, high = batch.min(), batch.max()
+    for stranger in (low - (high - low), high + (high - low), None):
+        mixed = batch.clone()
+        mixed[1::2] = -3 * batch[1::2].flip(0) if stranger is None else stranger
+        found = run(mixed.flip(0), size).flip(0)  # at other places, too
+        _require_same(once[::2], found[::2], "in the company of other inputs")
+
+
+def _require_same(once: Tensor, again: Tensor, when: str) -> None:
+    """Refuse scores that differ by more than rounding."""
+    if not same_scores(once, again):
+        gap = float((once.double() - again.double()).abs().max())
         raise InputError(
-            f"model is not a fixed function: the same inputs got scores {float(gap.max()):.3g} apart when run again in "
-            "smaller batches; call model.eval(), or make it free of dropout and batch statistics"
+            f"model is not a fixed function: the same inputs got scores {gap:.3g} apart {when}; "
+            "call model.eval(), or make it free of dropout and batch statistics"
         )
+
+
+def same_scores(once: Tensor, again: Tensor) -> bool:
+    """Whether scores (B, C) are equal but for rounding: to a thousandth of what tells the first two classes apart.
+
+    Medians, because a class may be masked with a huge number, and because scores may be of any size.
+    """
+    a, b = once.double(), again.double()
+    top = a.topk(2, dim=1).values
+    margin, size = (top[:, 0] - top[:, 1]).median(), a.abs().median()
+    allowed = 1e-3 * margin + 2.0**-16 * size + 2.0**-20 * a.abs()
+    return bool(((a - b).abs() <= allowed).all())  # not if one is not a number
 
 
 def score(model: Model, batch: Tensor, num_classes: int) -> Tensor:

@@ -62,7 +62,7 @@ class Preparer:
         name = fingerprint(self.model) if isinstance(self.model, nn.Module) else None
         if name is not None and (name, shape) in self._made:
             return self._made[name, shape]
-        if shape is None and module and (self.backend != "eager" or self._has_norms()):
+        if shape is None and module and (self.backend != "eager" or self._has_norms() or self._several_blocks()):
             raise InputError("describe() depends on the shape of the inputs: give input_shape, or call check(x) before")
         private = snapshot(self.model, self.device)
         about = describe(private)
@@ -83,16 +83,18 @@ class Preparer:
         rows = self.batch_size or default_rows(private, self.device)
         workers = self.workers or default_workers(self.model, self.device)
         job = Job(private, identity, self.device, shape, rows, workers)
-        backend = self.backend
+        backend, prepared = self.backend, None
         if backend == AUTO:
             # What has no fingerprint could be measured anew, and come out otherwise, at every call.
-            if identity is not None and self.device.type == "cpu":
-                return fastest(job, rows=self.batch_size, workers=self.workers)
             backend = "eager"
-        if BACKENDS[backend].int8:
+            if identity is not None and self.device.type == "cpu":
+                job, prepared = fastest(job, rows=self.batch_size, workers=self.workers)
+                backend = str(prepared.description["name"])
+        elif BACKENDS[backend].int8:
             job = dataclasses.replace(job, calibration=self._noisy_calibration(rows))
-        prepared = prepare(backend, job)
-        shared = self.batch_size is None and rows > BLOCK and self.device.type == "cpu"
+        if prepared is None:
+            prepared = prepare(backend, job)
+        shared = job.rows > BLOCK and self.device.type == "cpu" and isinstance(private, nn.Module)
         if shared and shape and not same_votes(prepared, job):
             job = job.with_rows(BLOCK)
             prepared = prepare(backend, job)
@@ -118,8 +120,13 @@ class Preparer:
             "threads": self.threads(job.workers) if on_cpu else None,
             "cpu": torch.backends.cpu.get_cpu_capability() if on_cpu else None,
             "deterministic": on_cpu or torch.are_deterministic_algorithms_enabled(),
+            "matmul": torch.get_float32_matmul_precision(),
             "torch": torch.__version__,
         }
+
+    def _several_blocks(self) -> bool:
+        """Whether a call may hold several blocks: whether it does depends on a probe."""
+        return self.device.type == "cpu" and (self.batch_size or default_rows(self.model, self.device)) > BLOCK
 
     def _has_norms(self) -> bool:
         return isinstance(self.model, nn.Module) and any(isinstance(m, _NORMS) for m in self.model.modules())

@@ -3,7 +3,7 @@
 from smoothcert.execution.adversaries import Strength
 from smoothcert.execution.attack import Siege
 from smoothcert.execution.audit import Redrawn, draw_fresh, pick, redraw
-from smoothcert.execution.certified import certified, check_data, run_otherwise
+from smoothcert.execution.certified import certified, check_data, refuse_soft, run_otherwise
 from smoothcert.execution.local import certify_into, run_config
 
 __all__ = [
@@ -16,6 +16,7 @@ __all__ = [
     "draw_fresh",
     "pick",
     "redraw",
+    "refuse_soft",
     "run_config",
     "run_otherwise",
 ]

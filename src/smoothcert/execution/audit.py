@@ -5,19 +5,22 @@ What follows from the votes is checked without the model (`analysis.audit`).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import ClassVar
 
 from scipy import stats
 
-from smoothcert.certify import Budgeted, Certificate, Fixed, Procedure, described_procedure
+from smoothcert.analysis.replay import DrawsError, recorded_geometry, replay
+from smoothcert.certify import ABSTAIN, Ask, Budgeted, Certificate, Conversation, Fixed, Geometry, Procedure
 from smoothcert.certify.conversation import BOUND
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
 from smoothcert.errors import InputError
-from smoothcert.execution.certified import check_data, run_otherwise
+from smoothcert.execution.certified import check_data, run_otherwise, run_procedure
 from smoothcert.runs import Finding, Record, Run
 
 ROUNDING = 1e-3
@@ -51,26 +54,34 @@ def pick(records: Sequence[Record], share: float, seed: int) -> list[Record]:
 def redraw(
     run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, on_draws: Progress = lambda _: None
 ) -> Redrawn:
-    """Draw the same blocks again with the run's model (`certified`) and seed, and compare votes, truth and inputs.
+    """Draw the blocks of every recorded answer again with the run's model (`certified`) and seed, and compare.
 
-    Votes must be the same to the last one where the model is run as it was, by deterministic kernels; where its torch,
-    device or processor differ, one in a thousand may fall otherwise. Other data are refused.
+    Votes must be the same to the last one where the model is run as it was. Where its torch, device or processor
+    differ, one in a thousand may fall otherwise, if the votes drawn here make the same claim or a larger one, and if
+    votes fell in both directions, as rounding makes them. Other data are refused.
     """
+    procedure = run_procedure(run)
     otherwise = tuple(run_otherwise(run, smoothed))
-    if not smoothed.describe().get("deterministic"):
-        otherwise = (*otherwise, "its kernels are not deterministic, and the record says so")
     strange = (record.index for record in records if not 0 <= record.index < len(data))
     findings = [Finding("data", f"the data have {len(data)} inputs and not this one", index) for index in strange]
-    moved = draws = 0
-    for record, again in _certify(run, records, smoothed, data, described_procedure(run.config["procedure"]), on_draws):
+    moved = draws = raised = lowered = 0
+    for record, again in _draw_recorded(run, records, smoothed, data, procedure, on_draws):
         old = _certificate(record)
         draws += again.draws
         findings += [Finding(check, sentence, record.index) for check, sentence in _beside(record, old, again, data)]
         fell = _moved(old, again)
-        if fell == 0 or (otherwise and fell <= max(1, ROUNDING * again.draws)):
-            moved += int(fell)
-        else:
+        if fell and (not otherwise or fell > max(1, ROUNDING * again.draws)):
             findings.append(Finding("votes", _first_difference(old, again), record.index))
+            continue
+        moved += fell
+        label = old.answers[0][1].top
+        gained = [a.votes[label] - b.votes[label] for (_, a), (_, b) in zip(old.answers, again.answers, strict=True)]
+        raised, lowered = raised + sum(g for g in gained if g > 0), lowered - sum(g for g in gained if g < 0)
+        if fell and (sentence := _claims_more(old, again, procedure)):
+            findings.append(Finding("votes", sentence, record.index))
+    if raised and stats.binom.sf(raised - 1, raised + lowered, 0.5) < LEVEL:
+        sentence = f"{raised} votes for the claimed classes are recorded that fell otherwise here, and {lowered} the "
+        findings.append(Finding("votes", sentence + "other way round: rounding has no favourite"))
     return Redrawn(tuple(findings), otherwise, moved, draws)
 
 
@@ -86,7 +97,7 @@ def draw_fresh(
     """
     if smoothed.seed == run.config["seed"]:
         raise InputError(f"the seed of fresh draws must not be the run's, {smoothed.seed}; give another")
-    procedure = described_procedure(run.config["procedure"])
+    procedure = run_procedure(run)
     probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, Fixed) else Fixed(n0=1, n=n)
     unbiased = isinstance(procedure, Fixed | Budgeted)
     level = LEVEL / max(1, 3 * len(records))
@@ -127,19 +138,61 @@ def _beside(record: Record, old: Certificate, again: Certificate, data: Dataset)
         yield "noise", f"the noise is recorded as {dict(old.noise)}, around this input it is {dict(again.noise)}"
 
 
-def _moved(old: Certificate, again: Certificate) -> float:
-    """How many votes fell otherwise, as far as both conversations asked for the same; infinite if that is nothing."""
-    if old.answers == again.answers:
-        return 0
-    moved, common = 0, 0
-    for (purpose, a), (wanted, b) in zip(old.answers, again.answers, strict=False):
-        if (purpose, a.draws, a.num_classes) != (wanted, b.draws, b.num_classes):
-            break
-        moved += sum(abs(i - j) for i, j in zip(a.votes, b.votes, strict=True)) // 2
-        common += 1
-    if not common or (not moved and len(old.answers) != len(again.answers)):
-        return math.inf
-    return max(moved, 1)  # scores differ where votes do not
+@dataclass(frozen=True)
+class _Recorded(Procedure):
+    """Asks for what was asked for, whatever is answered: nothing that is recorded stays undrawn."""
+
+    name: ClassVar[str] = "recorded"
+    asks: tuple[Ask, ...]
+
+    def certify(self, noise: Geometry) -> Conversation[Certificate]:
+        """The answers are all that is wanted."""
+        for ask in self.asks:
+            yield ask  # noqa: UP028 (`yield from` would send the answers to the tuple)
+        return Certificate(
+            label=ABSTAIN, radius=0.0, p_lower=0.0, norm=noise.norm, alpha=0.5, reason="drawn again", procedure={}
+        )
+
+    def most_draws(self) -> int:
+        """What was asked for."""
+        return sum(ask.n for ask in self.asks)
+
+    def fixed_draws(self) -> int:
+        """The same."""
+        return self.most_draws()
+
+
+def _draw_recorded(
+    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
+) -> Iterator[tuple[Record, Certificate]]:
+    """Every record with the answers to its own asks; records that asked for the same are drawn together."""
+    beta = procedure.bound.beta if isinstance(procedure, Fixed) else None
+    alike: dict[tuple[Ask, ...], list[Record]] = {}
+    for record in records:
+        asks = tuple(Ask(purpose, tally.draws, beta) for purpose, tally in _certificate(record).answers)
+        alike.setdefault(asks, []).append(record)
+    for asks, group in alike.items():
+        yield from _certify(run, group, smoothed, data, _Recorded(asks), on_draws)
+
+
+def _moved(old: Certificate, again: Certificate) -> int:
+    """How many votes fell otherwise; 1 where only scores did."""
+    pairs = [(a, b) for (_, a), (_, b) in zip(old.answers, again.answers, strict=True)]
+    if any(a.num_classes != b.num_classes for a, b in pairs):
+        return again.draws
+    moved = sum(sum(abs(i - j) for i, j in zip(a.votes, b.votes, strict=True)) // 2 for a, b in pairs)
+    return moved or int(old.answers != again.answers)
+
+
+def _claims_more(old: Certificate, again: Certificate, procedure: Procedure) -> str:
+    """Why the votes that were drawn here do not carry the recorded claim, or ""."""
+    try:
+        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, recorded_geometry(old.noise))
+    except DrawsError:
+        return "with the votes that fall otherwise here the procedure would have gone on or stopped elsewhere"
+    if old.abstained or (fresh.label == old.label and fresh.radius >= old.radius):
+        return ""
+    return f"radius {old.radius!r} is recorded, the votes that are drawn here give {fresh.radius!r}"
 
 
 def _first_difference(old: Certificate, again: Certificate) -> str:
@@ -149,7 +202,7 @@ def _first_difference(old: Certificate, again: Certificate) -> str:
                 return f"class {label} is recorded with {recorded} votes ({purpose}), drawing again gives {drawn}"
         if a != b:
             return f"the scores or classes are recorded otherwise than drawing again gives them ({purpose})"
-    return f"{len(old.answers)} answers are recorded, drawing again gives {len(again.answers)}"
+    return "the votes are recorded otherwise than drawing again gives them"
 
 
 def _contradicted(old: Certificate, fresh: Certificate, probe: Fixed, level: float) -> Iterator[str]:

@@ -9,6 +9,7 @@ from typing import Any
 
 from torch import Tensor
 
+from smoothcert.certify import Fixed, Procedure, described_procedure
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
 from smoothcert.engine.classifier import Model
@@ -91,6 +92,24 @@ def _flat(description: Mapping[str, Any]) -> dict[str, Any]:
     for key, value in description.items():
         flat |= {f"{key}.{name}": v for name, v in value.items()} if isinstance(value, Mapping) else {key: value}
     return flat
+
+
+def run_procedure(run: Run) -> Procedure:
+    """The procedure of a run; one that cannot be is refused."""
+    described = run.config.get("procedure")
+    if not isinstance(described, Mapping):
+        raise InputError(f"{run.path / 'run.json'} names no procedure: it was damaged")
+    return described_procedure(described)
+
+
+def refuse_soft(run: Run, what: str) -> None:
+    """Refuse a run of soft scores: it certifies the highest mean score, and a majority vote may answer otherwise."""
+    procedure = run_procedure(run)
+    if isinstance(procedure, Fixed) and procedure.bound.beta is not None:
+        raise InputError(
+            f"{run.path} certified the soft classifier (bound {procedure.bound.name}), and {what} asks for the "
+            "majority vote, which is another one; certify with the bound clopper-pearson"
+        )
 
 
 def described_noise(description: object) -> Noise:

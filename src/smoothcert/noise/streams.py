@@ -42,7 +42,7 @@ def generator(
 
 def input_id(x: torch.Tensor) -> str:
     """The name of an input is its content: shape and float32 bytes. Equal inputs have equal noise, others never."""
-    content = x.detach().to("cpu", torch.float32).contiguous()
+    content = x.detach().to("cpu", torch.float32).contiguous() + 0.0  # -0.0 is 0.0
     digest = hashlib.blake2b(repr(tuple(content.shape)).encode(), digest_size=16)
     digest.update(content.numpy().tobytes())
     return digest.hexdigest()

@@ -21,7 +21,9 @@ def certify_command(name: str, settings: Mapping[str, Any]) -> str:
     """
     try:
         model, data, noise = settings["model"], settings["data"], settings["noise"]
-        words = ["smoothcert", "certify", "--model", model["file"], "--data", data["name"], "--split", data["split"]]
+        files = [model["file"]] if isinstance(model["file"], str) else model["file"]
+        words = ["smoothcert", "certify", *(word for file in files for word in ("--model", file))]
+        words += ["--data", data["name"], "--split", data["split"]]
         words += [*_options(data["subset"]), "--noise", noise["name"]]
         words += [word for key in STRENGTHS if key in noise for word in ("--strength", _text(noise[key]))]
         if noise["name"] == "gaussian" and noise["norm"] != "l2":

@@ -11,11 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.engine.classifier import Model
+from smoothcert.engine.classifier import Model, same_scores
 from smoothcert.noise.streams import generator
-
-TOLERANCE = 1e-3
-"""How far scores of an exported model may be from the given one's, relative to the largest score."""
 
 
 class UnableError(Exception):
@@ -104,9 +101,9 @@ def require_agreement(job: Job, runner: Model) -> None:
     wanted, got = job.model(x.clone()), runner(x.clone())
     if wanted.shape != got.shape:
         raise UnableError(f"its scores have shape {tuple(got.shape)} there instead of {tuple(wanted.shape)}")
-    gap, scale = (wanted.double() - got.double()).abs().max(), wanted.double().abs().max()
-    if not bool(gap <= TOLERANCE * scale):  # also if one is not a number
-        raise UnableError(f"its scores are {float(gap):.3g} apart there, where the largest is {float(scale):.3g}")
+    if not same_scores(wanted, got):
+        gap = float((wanted.double() - got.double()).abs().max())
+        raise UnableError(f"its scores are {gap:.3g} apart there")
 
 
 @torch.no_grad()

@@ -31,7 +31,7 @@ def artifact(job: Job, kind: str, packages: tuple[str, ...], build: Callable[[],
         "model": job.fingerprint,
         "shape": [job.rows, *job.shape],
         "calibration": calibration_digest(job),
-        "versions": {package: version(package) for package in packages},
+        "versions": {package: version(package) for package in ("smoothcert", *packages)},
     }
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
     path = cache_folder() / "backends" / name

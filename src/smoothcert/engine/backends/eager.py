@@ -72,9 +72,10 @@ def fold(model: nn.Module) -> fx.GraphModule | None:
             continue  # somebody else uses the layer, or what comes out of it
         name = str(before.target)
         layer = modules[name]
-        if isinstance(layer, _CONVOLUTIONS):
+        # Exactly these: a parametrised layer computes its weights, and has a class of its own.
+        if type(layer) in _CONVOLUTIONS:
             modules[name] = fuse_conv_bn_eval(layer, norm)
-        elif isinstance(layer, nn.Linear):
+        elif type(layer) is nn.Linear:
             modules[name] = fuse_linear_bn_eval(layer, norm)
         else:
             continue

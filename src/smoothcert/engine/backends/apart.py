@@ -1,0 +1,94 @@
+"""Ensembles: a backend prepares each member by itself, and the ensemble's own code asks the members' runners.
+
+One way for all aggregations: control flow that depends on the data cannot be exported, what was made of a member serves
+in every ensemble that it is in, and one graph of all members is no faster (benchmarks/ensembles.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothcert.architectures import fingerprint
+from smoothcert.engine.backends.base import Job, Prepared, UnableError, digest
+from smoothcert.engine.classifier import Model
+from smoothcert.ensembles import Ensemble
+from smoothcert.noise.streams import BLOCK, generator
+
+GATHERED = 32
+"""Batches of members that an adaptive ensemble is given at once: what few rows are left of each fill batches again."""
+MOST_BYTES = 2**25  # of them
+
+
+class Asking:
+    """A runner of an ensemble, for one thread. `asked` counts the rows that each member was asked about."""
+
+    def __init__(self, ensemble: Ensemble, runners: Sequence[Model]) -> None:
+        self._ensemble, self._runners = ensemble, runners
+        self.asked = [0] * len(runners)
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Scores (B, C) of x (B, ...)."""
+        return self._ensemble.aggregate([partial(self._ask, number) for number in range(len(self._runners))], x)
+
+    def _ask(self, number: int, x: Tensor) -> Tensor:
+        self.asked[number] += len(x)
+        return self._runners[number](x)
+
+
+def prepare(prepare_member: Callable[[Job], Prepared], job: Job) -> Prepared:
+    """Prepare every member in the job's shape. Members share the calibration inputs, too."""
+    ensemble = job.model
+    assert isinstance(ensemble, Ensemble)
+    parts: list[Prepared] = []
+    for number, member in enumerate(ensemble.members, start=1):
+        try:
+            parts.append(prepare_member(dataclasses.replace(job, model=member, fingerprint=fingerprint(member))))
+        except UnableError as reason:
+            raise UnableError(f"its member {number}: {reason}") from reason
+
+    def new_runner() -> Asking:
+        return Asking(ensemble, [part.new_runner() for part in parts])
+
+    about = _description([part.description for part in parts])
+    return Prepared(new_runner, about, rows=_rows(job, parts) if ensemble.adaptive else None)
+
+
+def _rows(job: Job, parts: Sequence[Prepared]) -> int | None:
+    """Rows per call of an adaptive ensemble.
+
+    Members see one shape always, but which rows share a batch depends on who is settled. Where a row's scores are the
+    same to the last bit in any company, as many blocks as fit are taken at once, and their open rows gathered. Else one
+    block: its company is its own rows, so that votes never depend on what else is certified.
+    """
+    if job.device.type != "cpu":
+        return None
+    if not job.shape or not all(_alike(job, part.new_runner()) for part in parts):
+        return min(BLOCK, job.rows)
+    fit = MOST_BYTES // (4 * torch.Size(job.shape).numel())
+    return max(job.rows, BLOCK, min(GATHERED * job.rows, fit) // BLOCK * BLOCK)
+
+
+def _alike(job: Job, run: Model) -> bool:
+    """Are the scores of rows the same, to the last bit, in another order and with others beside them?"""
+    x = job.probe()
+    scores, order = run(x.clone()), torch.randperm(len(x), generator=generator(0, "", "order", 0))
+    few = order[: len(x) // 3 + 1]
+    return torch.equal(run(x[order]), scores[order]) and torch.equal(run(x[few]), scores[few])
+
+
+def _description(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """What all members share, and a digest of their artifacts, in order."""
+    same = {key: value for key, value in members[0].items() if all(key in m and m[key] == value for m in members)}
+    same["precision"] = ",".join(sorted({str(member["precision"]) for member in members}))
+    if all("agreement" in member for member in members):
+        same["agreement"] = min(member["agreement"] for member in members)
+    if all("digest" in member for member in members):
+        same["digest"] = digest(json.dumps([member["digest"] for member in members]).encode())
+    return same
