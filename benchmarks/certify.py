@@ -2,8 +2,8 @@
 
 In one interleaved run per model: a loop as in Cohen et al.'s code, ART (pip install 'smoothcert[bench]'), every backend
 of ours end to end, and the bare forward pass of that backend with the same batch and workers on ready noise, which is
-the limit. Weights are random; batch-norm has the statistics of noisy batches. `--growth` instead shows that draws per
-second depend neither on n nor on the number of inputs.
+the limit. Weights are random; batch-norm has the statistics of noisy batches. `--growth` instead shows that evaluations
+per second depend neither on n, nor on the number of inputs, nor on the number of members of an ensemble.
 """
 
 import argparse
@@ -163,33 +163,37 @@ def compare(name: str, backends: list[str], seconds: float, repeats: int) -> Non
 
 
 def growth(name: str, backend: str, repeats: int, path: Path) -> None:
-    """Draws per second against n and against the number of inputs."""
+    """Evaluations per second against n, the number of inputs, and the number of members of an ensemble."""
     import matplotlib.pyplot as plt  # noqa: PLC0415
 
     spec = SPECS[name]
-    g = smoothed(network(spec), spec, backend)
+    alone = smoothed(network(spec), spec, backend)
     inputs = torch.rand(64, *spec.input_shape, generator=torch.Generator().manual_seed(0))
-    g.certify(inputs[:1], sc.Fixed(n=1_000))
-    series = {
-        "n, with 4 inputs": [(n, 4, n) for n in (1_000, 3_000, 10_000, 30_000)],
-        "inputs, with n = 1000": [(k, k, 1_000) for k in (2, 8, 32, 64)],
+    sizes = (1, 2, 4, 8)
+    together = {k: smoothed(sc.SoftVoting([network(spec) for _ in range(k)]), spec, backend) for k in sizes}
+    for g in (alone, *together.values()):
+        g.certify(inputs[:1], sc.Fixed(n=1_000))
+    series = {  # value, whom, inputs, n, evaluations per draw
+        "n, with 4 inputs": [(n, alone, 4, n, 1) for n in (1_000, 3_000, 10_000, 30_000)],
+        "inputs, with n = 1000": [(k, alone, k, 1_000, 1) for k in (2, 8, 32, 64)],
+        "members, with 4 inputs, n = 3000": [(k, together[k], 4, 3_000, k) for k in sizes],
     }
-    figure, axes = plt.subplots(1, 2, figsize=(9, 3.2), sharey=True)
-    print("| what grows | value | draws/s | min-max |\n|---|---|---|---|")
+    figure, axes = plt.subplots(1, 3, figsize=(11, 3.2), sharey=True)
+    print("| what grows | value | evaluations/s | min-max |\n|---|---|---|---|")
     for axis, (label, points) in zip(axes, series.items(), strict=True):
-        rates: dict[int, list[float]] = {value: [] for value, _, _ in points}
+        rates: dict[int, list[float]] = {value: [] for value, *_ in points}
         for _ in range(repeats):
-            for value, count, n in points:
+            for value, g, count, n, each in points:
                 begin = time.perf_counter()
                 draws = sum(c.draws for c in g.certify(inputs[:count], sc.Fixed(n=n)))
-                rates[value].append(draws / (time.perf_counter() - begin))
+                rates[value].append(each * draws / (time.perf_counter() - begin))
         for value, found in rates.items():
             print(f"| {label} | {value} | {median(found):.0f} | {min(found):.0f}-{max(found):.0f} |", flush=True)
         axis.semilogx(list(rates), [median(found) for found in rates.values()], marker="o")
         axis.set_xlabel(label)
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
-    axes[0].set_ylabel("draws/s")
+    axes[0].set_ylabel("evaluations/s")
     figure.suptitle(f"{name}, {backend}")
     figure.tight_layout()
     figure.savefig(path, dpi=150)
@@ -202,7 +206,7 @@ def main() -> None:
     parser.add_argument("--backend", choices=BACKENDS, nargs="+", default=list(BACKENDS))
     parser.add_argument("--seconds", type=float, default=3.0, help="per cell")
     parser.add_argument("--repeats", type=int, default=5)
-    parser.add_argument("--growth", type=Path, metavar="PNG", help="plot draws/s against n and inputs instead")
+    parser.add_argument("--growth", type=Path, metavar="PNG", help="plot evaluations/s against n, inputs, members")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
     for name in options.model:

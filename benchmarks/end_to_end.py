@@ -1,7 +1,7 @@
 """All of it together, against what people run: python benchmarks/end_to_end.py --model CHECKPOINT --data mnist
 
 "Is the radius at least r?" for a test set: `Sequential` with backend auto, against n = 100 000 draws per image in a
-loop as in Cohen et al.'s code. The rate of that loop is measured in between, for 5 s per round, and its time is computed.
+loop as in Cohen et al.'s code. The rate of that loop is measured in between, for 5 s per round; its time is computed.
 """
 
 import argparse

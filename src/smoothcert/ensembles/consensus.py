@@ -39,7 +39,7 @@ class Consensus(Ensemble):
     def aggregate(self, members: Sequence[Member], x: Tensor) -> Tensor:
         """The mean logits of k or of all members."""
         first = ask_all(members[: self.k], x)  # (k, B, C)
-        answers, mean = first.argmax(2), first.mean(0)
+        answers, mean = first.argmax(2), (first * (1 / self.k)).sum(0)  # summed as soft voting does
         open_ = (answers != answers[0]).any(0).nonzero().squeeze(1)  # rows without a consensus
         if len(open_) and self.k < len(members):
             total = first[:, open_].sum(0)

@@ -147,8 +147,8 @@ class _Recorded(Procedure):
 
     def certify(self, noise: Geometry) -> Conversation[Certificate]:
         """The answers are all that is wanted."""
-        for ask in self.asks:
-            yield ask  # noqa: UP028 (`yield from` would send the answers to the tuple)
+        for ask in self.asks:  # noqa: UP028 (`yield from` would send the answers to the tuple)
+            yield ask
         return Certificate(
             label=ABSTAIN, radius=0.0, p_lower=0.0, norm=noise.norm, alpha=0.5, reason="drawn again", procedure={}
         )
