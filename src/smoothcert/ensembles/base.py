@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
 
@@ -52,9 +53,9 @@ class Ensemble(Aggregation):
     adaptive: ClassVar[bool] = False
     """Members are asked about fewer rows the later they come."""
 
+    @abstractmethod
     def aggregate(self, members: Sequence[Member], x: Tensor) -> Tensor:
         """Scores (B, C) of x (B, ...), asking `members`: the ensemble's own, or the same ones run in another way."""
-        raise NotImplementedError
 
     def cost(self, asked: Sequence[int]) -> str:
         """What it cost, in words, given how many noisy inputs each member was asked about (`Smoothed.asked`)."""

@@ -1,7 +1,7 @@
 """Ensembles: a backend prepares each member by itself, and the ensemble's own code asks the members' runners.
 
-One way for all aggregations: control flow that depends on the data cannot be exported, and what was made of a member serves
-in every ensemble that it is in. benchmarks/ensembles.py compares it with one graph of all members.
+One way for all aggregations: control flow that depends on the data cannot be exported, and what was made of a member
+serves in every ensemble that it is in. benchmarks/ensembles.py compares it with one graph of all members.
 """
 
 from __future__ import annotations
