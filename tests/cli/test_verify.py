@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from PIL import Image
 from typer.testing import CliRunner, Result
 
 from smoothcert.architectures import Architecture, build, save
@@ -128,3 +129,32 @@ def test_predict_answers_as_the_certified_classifier(folder: Path, tmp_path: Pat
     for option in (["--sigma", 0.25], ["--noise", "gaussian"], ["--batch-size", 64]):
         done = call(*base, "--model", folder / "net0.safetensors", *option)
         assert (done.exit_code, f"{option[0]} does not go with --run" in done.stderr) == (2, True), done.output
+
+
+def test_a_soft_run_is_neither_predicted_nor_attacked_as_a_hard_one(folder: Path, tmp_path: Path) -> None:
+    """The highest mean score is certified there; the majority vote is another classifier."""
+    model, soft = folder / "net0.safetensors", tmp_path / "soft"
+    options = ("--n", 300, "--limit", 2, "--workers", 1, "--bound", "hoeffding")
+    assert call("certify", "--model", model, "--data", "digits", "--out", soft, *options).exit_code == 0
+    np.save(tmp_path / "x.npy", np.zeros((1, 8, 8), dtype=np.float32))
+    asked = call("predict", "--model", model, "--run", soft, "--input", tmp_path / "x.npy")
+    attacked = call("attack", "--model", model, "--run", soft)
+    for done in (asked, attacked):
+        assert (done.exit_code, "certified the soft classifier" in done.stderr) == (2, True)
+    assert call("verify", soft, "--model", model, "--workers", 1).exit_code == 0, "its votes can still be drawn again"
+
+
+def test_without_a_procedure_no_record_is_said_to_hold(folder: Path, run: Path) -> None:
+    config = json.loads((run / "run.json").read_text())
+    del config["procedure"]
+    (run / "run.json").write_text(json.dumps(config))
+    done = call("verify", run)
+    assert (done.exit_code, "0 of 4 records hold" in done.stdout) == (1, True)
+    again = call("verify", run, "--model", folder / "net0.safetensors", "--workers", 1)
+    assert (again.exit_code, "names no procedure" in again.stderr) == (2, True)
+
+
+def test_an_image_of_16_bits_is_refused(folder: Path, tmp_path: Path) -> None:
+    Image.fromarray(np.full((8, 8), 30_000, dtype=np.uint16)).save(tmp_path / "deep.png")
+    done = call("predict", "--model", folder / "net0.safetensors", "--input", tmp_path / "deep.png")
+    assert (done.exit_code, "not of 8 bits" in done.stderr) == (2, True)

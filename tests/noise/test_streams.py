@@ -51,3 +51,7 @@ def test_input_id_is_the_content() -> None:
     y = x.clone()
     y[0, 0, 0] = torch.nextafter(y[0, 0, 0], torch.tensor(2.0))
     assert input_id(x) != input_id(y)
+
+
+def test_a_zero_has_no_sign_in_the_name_of_an_input() -> None:
+    assert input_id(torch.tensor([0.0, 1.0])) == input_id(torch.tensor([-0.0, 1.0]))
