@@ -18,6 +18,8 @@ CIFAR = (3, 32, 32)
 PUBLISHED = [
     # By hand, layer by layer: (25*32 + 32) + (25*32*64 + 64) + (3136*1024 + 1024) + (1024*10 + 10).
     ("lenet", 10, (1, 28, 28), 3_274_634),
+    # Likewise: (25*20 + 20) + (25*20*50 + 50) + (800*500 + 500) + (500*10 + 10).
+    ("lenet-small", 10, (1, 28, 28), 431_080),
     # Wei Yang's CIFAR zoo (bearpaw/pytorch-classification, README): 2.47 M.
     ("alexnet", 10, CIFAR, 2_472_266),
     # Sun et al. 2024, "NeuralFuse", table 7 (VGG-19: 20.04 M in Yang's README, too).

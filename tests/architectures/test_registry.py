@@ -19,6 +19,7 @@ def test_every_promised_name_is_registered():
         "densenet100",
         "dncnn",
         "lenet",
+        "lenet-small",
         "resnet18",
         "resnet34",
         "resnet50",
@@ -78,7 +79,8 @@ def test_a_name_that_resembles_none_gets_no_guess():
 
 
 @pytest.mark.parametrize(
-    ("name", "side"), [("lenet", 4), ("alexnet", 29), ("vgg16", 32), ("vgg19", 32), ("densenet100", 4)]
+    ("name", "side"),
+    [("lenet", 4), ("lenet-small", 16), ("alexnet", 29), ("vgg16", 32), ("vgg19", 32), ("densenet100", 4)],
 )
 def test_the_smallest_image_works_and_a_smaller_one_is_refused(name, side):
     with torch.device("meta"):
@@ -89,7 +91,9 @@ def test_the_smallest_image_works_and_a_smaller_one_is_refused(name, side):
             build(Architecture(name, 10, shape))
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in ("lenet", "alexnet", "vgg16", "vgg19")])
+@pytest.mark.parametrize(
+    "name", [name for name in names() if name not in ("lenet", "lenet-small", "alexnet", "vgg16", "vgg19")]
+)
 def test_the_others_have_no_smallest_image_but_their_own(name):
     side = 4 if name == "densenet100" else 1
     with torch.device("meta"):
