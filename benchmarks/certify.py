@@ -26,6 +26,7 @@ from smoothcert.engine.backends.auto import throughput
 SIGMA, CLASSES = 0.25, 10
 SPECS = {
     "lenet": Architecture("lenet", CLASSES, (1, 28, 28)),
+    "lenet-small": Architecture("lenet-small", CLASSES, (1, 28, 28)),
     "cifar-resnet20": Architecture("cifar-resnet20", CLASSES, (3, 32, 32)),
     "cifar-resnet110": Architecture("cifar-resnet110", CLASSES, (3, 32, 32)),
 }
@@ -93,7 +94,7 @@ def ours(g: sc.Smoothed, inputs: Tensor, guess: float) -> Rate:
     last = [guess]
 
     def rate(seconds: float) -> float:
-        n = max(1_000, int(last[0] * seconds / len(inputs)))
+        n = max(256, int(last[0] * seconds / len(inputs)))
         begin = time.perf_counter()
         certificates = g.certify(inputs, sc.Fixed(n=n))
         last[0] = sum(c.draws for c in certificates) / (time.perf_counter() - begin)
@@ -190,7 +191,10 @@ def growth(name: str, backend: str, repeats: int, path: Path) -> None:
         for value, found in rates.items():
             print(f"| {label} | {value} | {median(found):.0f} | {min(found):.0f}-{max(found):.0f} |", flush=True)
         axis.semilogx(list(rates), [median(found) for found in rates.values()], marker="o")
+        axis.set_xticks(list(rates), [str(value) for value in rates], minor=False)
+        axis.set_xticks([], minor=True)
         axis.set_xlabel(label)
+        axis.margins(y=0.15)
         axis.set_ylim(bottom=0)
         axis.grid(alpha=0.3)
     axes[0].set_ylabel("evaluations/s")
