@@ -13,10 +13,11 @@ SRC = Path(__file__).parents[1] / "src" / "smoothcert"
 MAY_IMPORT = {
     "stats": set(),
     "certify": {"stats"},
+    "memory": {"certify", "stats"},
     "noise": {"stats"},
     "architectures": set(),
     "datasets": set(),
-    "objectives": {"noise"},
+    "objectives": {"noise", "architectures"},
     "ensembles": {"architectures", "noise"},
     "engine": {"stats", "certify", "noise", "architectures", "ensembles"},
     "training": {"objectives", "noise", "datasets", "architectures"},
@@ -25,6 +26,7 @@ MAY_IMPORT = {
     "recipes": set(),
     "execution": {
         "engine",
+        "memory",
         "runs",
         "analysis",
         "training",
@@ -37,7 +39,7 @@ MAY_IMPORT = {
     },
     "cli": None,  # everything
 }
-NO_TORCH = {"stats", "certify", "runs", "analysis", "recipes"}
+NO_TORCH = {"stats", "certify", "memory", "runs", "analysis", "recipes"}
 
 
 def imports(path: Path) -> set[str]:

@@ -26,8 +26,12 @@ if TYPE_CHECKING:
     from smoothcert.certify import Scope as Scope
     from smoothcert.certify import Sequential as Sequential
     from smoothcert.certify import Staged as Staged
+    from smoothcert.engine import DDRS as DDRS
+    from smoothcert.engine import Bracket as Bracket
+    from smoothcert.engine import OwnWeights as OwnWeights
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
+    from smoothcert.engine import optimize_sigma as optimize_sigma
     from smoothcert.ensembles import Consensus as Consensus
     from smoothcert.ensembles import Denoised as Denoised
     from smoothcert.ensembles import EarlyExit as EarlyExit
@@ -38,6 +42,7 @@ if TYPE_CHECKING:
     from smoothcert.ensembles import minimum_variance_weights as minimum_variance_weights
     from smoothcert.ensembles import sween_weights as sween_weights
     from smoothcert.errors import InputError as InputError
+    from smoothcert.memory import Memory as Memory
     from smoothcert.noise import Ablation as Ablation
     from smoothcert.noise import Gaussian as Gaussian
     from smoothcert.noise import Laplace as Laplace
@@ -60,7 +65,7 @@ _HOMES = {
         "Sequential",
         "Staged",
     ),
-    "smoothcert.engine": ("SklearnClassifier", "Smoothed"),
+    "smoothcert.engine": ("DDRS", "Bracket", "OwnWeights", "SklearnClassifier", "Smoothed", "optimize_sigma"),
     "smoothcert.ensembles": (
         "Consensus",
         "Denoised",
@@ -73,6 +78,7 @@ _HOMES = {
         "sween_weights",
     ),
     "smoothcert.errors": ("InputError",),
+    "smoothcert.memory": ("Memory",),
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),
     "smoothcert.stats": ("ClopperPearson", "EmpiricalBernstein", "Hoeffding", "Tally"),

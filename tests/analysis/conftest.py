@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy import special
 
-from smoothcert.certify import Ask, Certificate, Fixed, Scope, converse
+from smoothcert.certify import Ask, Certificate, Fixed, Own, Scope, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 
@@ -32,7 +32,8 @@ def certificate(votes: int, *, scope: Scope = Scope.FIXED, norm: str = "l2") -> 
         return Tally((0, ask.n) if ask.purpose == "choose" else (100 - votes, votes))
 
     made = converse(procedure.certify(NormalGeometry(norm=norm)), draw)
-    return replace(made, scope=scope, noise={"name": "gaussian", "sigma": 0.25, "norm": norm})
+    own = Own(made.label, made.radius, made.reason, region=1) if scope is Scope.MEMORY else None
+    return replace(made, scope=scope, own=own, noise={"name": "gaussian", "sigma": 0.25, "norm": norm})
 
 
 @pytest.fixture

@@ -18,6 +18,7 @@ from smoothcert.certify import (
     Budgeted,
     Certificate,
     Fixed,
+    Own,
     Procedure,
     Scope,
     Sequential,
@@ -122,7 +123,9 @@ def test_a_memory_is_not_shown_by_votes(tmp_path: Path) -> None:
     with run.writing() as writer:
         for record in records:
             assert record.certificate is not None
-            scoped = dataclasses.replace(record.certificate, scope=Scope.MEMORY)
+            region = None if record.abstained else 1
+            own = Own(record.prediction, record.radius, record.certificate.reason, region)
+            scoped = dataclasses.replace(record.certificate, scope=Scope.MEMORY, own=own)
             writer.append(Record.of(record.index, record.label, scoped, 0.5))
     assert {finding.check for finding in audit_run(run).findings} == {"scope"}
 

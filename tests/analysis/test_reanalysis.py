@@ -12,7 +12,7 @@ from scipy import stats
 
 from smoothcert.analysis import Results, read, reanalyse
 from smoothcert.analysis.reanalysis import subset_votes
-from smoothcert.certify import Ask, Fixed, Procedure, Scope, Sequential, Staged, converse
+from smoothcert.certify import Ask, Fixed, Own, Procedure, Scope, Sequential, Staged, converse
 from smoothcert.errors import InputError
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
 from smoothcert.runs import Record, Run
@@ -151,7 +151,12 @@ def test_what_cannot_be_asked_for_is_refused(change: dict, words: str) -> None:
             lambda path: written(path, Gaussian(0.5), Staged(radius=0.1, stages=(50, 200)), [1.0]),
             "only runs of 'fixed'",
         ),
-        (lambda path: written(path, Gaussian(0.5), Fixed(n=100), [1.0], scope=Scope.MEMORY), "depend on a memory"),
+        (
+            lambda path: written(
+                path, Gaussian(0.5), Fixed(n=100), [1.0], scope=Scope.MEMORY, own=Own(0, 9.0, "", region=1)
+            ),
+            "depend on a memory",
+        ),
         (lambda path: written(path, Gaussian(0.5), Fixed(n=100), [1.0], radius=9.0), "do not give its recorded radius"),
         (
             lambda path: written(path, Gaussian(0.5), Fixed(n=100), [1.0], answers=(("bound", Tally((1, 1))),)),

@@ -52,11 +52,18 @@ def test_an_ensemble_is_made_certified_verified_and_predicts(members: list[Path]
     assert config["model"]["architecture"]["name"] == "consensus of lenet x3"
     assert config["model"]["ensemble"]["options"] == {"k": 2}
     assert config["classifier"]["kind"] == "Consensus"
+    said = json.loads((run / "asked.json").read_text())
+    assert said["asked"][:2] == [900, 900]
+    assert said["cost"] in done.stdout
+    assert f"run: {said['cost']}" in " ".join(call("analyze", run).stdout.split())
     again = call("verify", run, "--model", tmp_path / "e.json", "--workers", 2)
     assert again.exit_code == 0, again.output
     assert "3 of 3 records hold" in again.stdout
     other = call("verify", run, "--model", members[0])
     assert (other.exit_code, "the model is not the one" in other.stderr) == (2, True)
+    tried = call("attack", "--run", run, "--model", tmp_path / "e.json", "--steps", 2, "--draws", 4, "--votes", 100)
+    assert tried.exit_code == 0, tried.output
+    assert "no attack succeeded below the certified radius" in tried.stderr
     np.save(tmp_path / "x.npy", datasets.load("digits", "test").inputs[:2])
     answer = call("predict", "--model", tmp_path / "e.json", "--run", run, "--input", tmp_path / "x.npy", "--json")
     assert answer.exit_code == 0, answer.output
@@ -70,6 +77,10 @@ def test_several_models_vote_softly_and_the_run_says_so(members: list[Path], tmp
     config = json.loads((tmp_path / "run" / "run.json").read_text())
     assert config["model"]["file"] == ["net0.safetensors", "net1.safetensors"]
     assert call("verify", tmp_path / "run", *models(members[:2])).exit_code == 0
+    assert config["model"]["ensemble"]["members"] == 2
+    assert call("certify", *models(members[:1]), *CERTIFY, "--out", tmp_path / "one").exit_code == 0
+    drawn = call("analyze", tmp_path / "one", tmp_path / "run", "--kind", "members", "--figure", tmp_path / "k.png")
+    assert (drawn.exit_code, (tmp_path / "k.png").exists()) == (0, True), drawn.output
     assert call("verify", tmp_path / "run", *models(members[1::-1])).exit_code == 2, "the order is part of it"
     report = call("report", tmp_path / "run", "--out", tmp_path / "r.html")
     assert report.exit_code == 0, report.output

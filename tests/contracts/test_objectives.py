@@ -20,6 +20,7 @@ from smoothcert.objectives import (
     AdvMACER,
     Attack,
     Consistency,
+    Denoising,
     Gaussian,
     Objective,
     SmoothAdv,
@@ -39,6 +40,8 @@ CASES: dict[str, Make] = {
     "consistency on smoothadv": lambda noise, attack: Consistency(noise, draws=3, attack=attack),
     "smoothmix": lambda noise, attack: SmoothMix(noise, attack, draws=3),
     "smoothmix, one step": lambda noise, attack: SmoothMix(noise, attack, draws=3, clean_step=0.05),
+    "denoising": lambda noise, _: Denoising(noise),
+    "denoising for a classifier": lambda noise, _: Denoising(noise, nn.Identity()),
 }
 NOISES = [GaussianNoise(0.25), Uniform(0.5)]
 objectives = pytest.mark.parametrize("make", CASES.values(), ids=CASES)
@@ -54,7 +57,7 @@ def data(dtype: torch.dtype = torch.float32) -> tuple[Tensor, Tensor]:
 def net(*extra: nn.Module) -> nn.Sequential:
     with torch.random.fork_rng():
         torch.manual_seed(1)
-        return nn.Sequential(nn.Linear(4, 8), *extra, nn.Tanh(), nn.Linear(8, 3)).train()
+        return nn.Sequential(nn.Linear(4, 8), *extra, nn.Tanh(), nn.Linear(8, 4)).train()  # 4 classes, or no noise
 
 
 def seed(block: int = 0) -> torch.Generator:
@@ -190,9 +193,9 @@ class Sure(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.linear = nn.Linear(4, 3)
+        self.linear = nn.Linear(4, 4)
         with torch.no_grad():
-            self.linear.weight.copy_(2e4 * torch.tensor([[1.0, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0]]))
+            self.linear.weight.copy_(2e4 * torch.eye(4))
             self.linear.bias.fill_(-1e4)
 
     def forward(self, x: Tensor) -> Tensor:

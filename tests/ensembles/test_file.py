@@ -12,6 +12,7 @@ from smoothcert.architectures import Architecture, build, fingerprint, load
 from smoothcert.architectures import save as save_checkpoint
 from smoothcert.ensembles import AGGREGATIONS, SoftVoting, load_model, save
 from smoothcert.errors import InputError
+from smoothcert.noise import Gaussian
 
 OPTIONS: dict[str, dict[str, Any]] = {
     "soft-voting": {"weights": [1, 2, 3]},
@@ -70,16 +71,20 @@ def test_denoised_and_nested(checkpoints: list[Path], tmp_path: Path) -> None:
     for seed in range(2):
         spec = Architecture("dncnn", 0, (1, 8, 8))
         denoiser = tmp_path / f"denoiser{seed}.safetensors"
-        save_checkpoint(denoiser, build(spec, seed=seed), spec, {})
+        save_checkpoint(denoiser, build(spec, seed=seed), spec, {"noise": Gaussian(0.25).describe()})
         nets.append(tmp_path / f"denoised{seed}.json")
         made = save(nets[-1], "denoised", [denoiser, checkpoints[0]], details={"held_out": [f"id{seed}"]})
         assert made.architecture.num_classes == 10
+        assert made.details["noise"]["sigma"] == 0.25, "of the denoiser: the classifier may know nothing of noise"
     whole = save(tmp_path / "both.json", "soft-voting", nets)
     found = load_model(tmp_path / "both.json")
     assert found.fingerprint == whole.fingerprint
     assert found.details["held_out"] == ["id0", "id1"], "what members were chosen on counts for the whole"
     with torch.no_grad():
-        assert found.model(torch.rand(3, 1, 8, 8)).shape == (3, 10)
+        x, (first, second) = torch.rand(3, 1, 8, 8), found.model.members
+        classifier = load(checkpoints[0]).model
+        mean = (classifier(first.members[0](x)) + classifier(second.members[0](x))) / 2
+        assert torch.allclose(found.model(x), mean, atol=1e-6)
 
 
 def test_a_changed_member_is_refused_by_name(checkpoints: list[Path], tmp_path: Path) -> None:

@@ -1,7 +1,8 @@
 """Trains a small network with batch-norm on digits; run by `conftest.start`, which fills in what is in capitals.
 
 STATE and MODEL: files. KILL: (what, n): end by SIGKILL after n steps of this process, or at the n-th write of a file to
-the disk ("write": before it has its name; "rename": after). GROUP: (rank, size, file to meet at).
+the disk ("write": before it has its name; "rename": after). GROUP: (rank, size, file to meet at). DS2: whether inputs
+have strengths of the noise of their own.
 """
 
 import json
@@ -16,7 +17,7 @@ import torch.distributed as dist
 from safetensors.torch import save_file
 from torch import nn
 
-from smoothcert import datasets
+from smoothcert import datasets, training
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.objectives import Gaussian
 from smoothcert.training import Augment, train
@@ -25,6 +26,7 @@ STATE: Path | None = globals()["STATE"]
 MODEL: Path = globals()["MODEL"]
 KILL: tuple[str, int] | None = globals()["KILL"]
 GROUP: tuple[int, int, Path] | None = globals()["GROUP"]
+DS2: bool = globals().get("DS2", False)
 
 
 def kill_at(name: str, count: int) -> None:
@@ -69,6 +71,7 @@ model = net()
 history = train(
     model, (x, y), Gaussian(GaussianNoise(0.3)), epochs=3, batch_size=8, chunk=3, seed=1, lr=0.05,
     augment=Augment(crop=1), validation=(x[:100], y[:100]), state=STATE, save_every=0.0, on_step=on_step,
+    ds2=training.DS2(start=1, lr=0.01) if DS2 else None,
 )  # fmt: skip
 epochs = [asdict(replace(epoch, seconds=0.0)) for epoch in history]
 if not GROUP or GROUP[0] == 0:

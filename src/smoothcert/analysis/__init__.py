@@ -7,6 +7,7 @@ from smoothcert.analysis.comparison_table import comparison_table
 from smoothcert.analysis.envelope import largest, upper_envelope
 from smoothcert.analysis.exports import comma_separated, latex
 from smoothcert.analysis.figures import (
+    acr_by_members,
     acr_by_size,
     draws_by_votes,
     draws_saved,
@@ -63,6 +64,7 @@ __all__ = [
     "Summary",
     "abstention_rate",
     "abstentions",
+    "acr_by_members",
     "acr_by_size",
     "acr_interval",
     "at_least",

@@ -8,6 +8,7 @@ a run whose seed or settings were chosen for its luck holds too.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,10 +17,12 @@ import numpy
 import scipy
 
 from smoothcert.analysis.replay import DrawsError, recorded_geometry, replay
-from smoothcert.certify import Certificate, Procedure, Scope, described_procedure
+from smoothcert.certify import ABSTAIN, Certificate, Procedure, Scope, described_procedure
 from smoothcert.errors import InputError
 from smoothcert.runs import Entry, Finding, Record, Run
+from smoothcert.stats.geometry import STRENGTHS
 
+PER_OCTAVE = 8  # strengths that a search may end at, between one and twice as much (`engine.sigma.lattice`)
 SAME = 1e-12  # relative: what another version of numpy or scipy may change in the last digits
 MOST_DRAWS = 10**8  # per input; beyond it nobody certifies, and tables for it would not end
 NEEDED = (
@@ -73,6 +76,8 @@ def audit_run(run: Run) -> Audit:
         sentence = "the last line has no end; resume the run to certify that input again"
         findings.append(Finding("torn", sentence, line=last + 1))
     recorded = [records[index] for index in run.planned if index in records]
+    if "memory" in run.config and list(records) != [record.index for record in recorded]:
+        findings.append(Finding("order", "the records are not in the order of the plan, in which inputs were inserted"))
     findings += _shared_inputs(run, recorded)
     missing = (index for index in run.planned if index not in records)
     findings += [Finding("missing", "it is planned and not recorded", index) for index in missing]
@@ -145,8 +150,11 @@ def _claims(
         yield "num_classes", f"the votes are of {classes} classes, the run is of {run.config['num_classes']}"
     if record.seconds is None or not 0 <= record.seconds <= 1e9:
         yield "seconds", f"it took {record.seconds} seconds, which cannot be"
-    if certificate.scope is not Scope.FIXED:
-        yield "scope", f"the scope is {certificate.scope.value!r}, which votes alone cannot show"
+    own = Scope.OWN if "sigma_search" in run.config else Scope.FIXED
+    scope = Scope.MEMORY if "memory" in run.config else own
+    if certificate.scope is not scope:
+        yield "scope", f"the scope is {certificate.scope.value!r}, that of the run's settings is {scope.value!r}"
+    yield from _found(run, certificate)
     if procedure is None:
         yield "replay", "the conversation cannot be held again: the run names no procedure that can be"
         return
@@ -157,7 +165,39 @@ def _claims(
     except (ValueError, ArithmeticError, AssertionError) as error:
         yield "replay", f"the conversation cannot be held again ({error})"
     else:
-        yield from _differences(certificate, again, exact=exact)
+        yield from _differences(certificate.as_drawn(), again, exact=exact)
+        yield from _ruled(certificate)
+
+
+def _found(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
+    """Whether the run's search can end at this strength: 2^(k/8), from where it starts not farther than its span.
+
+    That the search did end there is for whoever has the model.
+    """
+    if "sigma_search" not in run.config:
+        return
+    name = STRENGTHS.get(str(certificate.noise.get("name")), "sigma")
+    try:
+        steps = PER_OCTAVE * math.log2(certificate.noise[name])
+        start, span = math.log2(run.config["noise"][name]), math.log2(run.config["sigma_search"]["span"])
+        can_be = abs(steps - round(steps)) < 1e-9 and abs(round(steps) - PER_OCTAVE * start) < PER_OCTAVE * span + 1
+    except (KeyError, TypeError, ValueError, OverflowError):
+        can_be = False
+    if not can_be:
+        yield name, f"{name} is {certificate.noise.get(name)!r}, where the search of the run cannot end"
+
+
+def _ruled(certificate: Certificate) -> Iterator[tuple[str, str]]:
+    """Whether a memory may have made this of what the draws said; which regions there were it alone can tell."""
+    own = certificate.own
+    if own is None:
+        return
+    if certificate.abstained == (own.region is not None):
+        yield "memory", f"class {certificate.label} is claimed, and the region that answers so is {own.region}"
+    elif certificate.abstained and own.label != ABSTAIN and own.cut_by is None:
+        yield "memory", f"the draws said class {own.label}, and no region is named that took it away"
+    elif certificate.cut and own.cut_by is None:
+        yield "memory", f"the radius is {certificate.radius!r} of {own.radius!r}, and no region is named that cut it"
 
 
 def _differences(old: Certificate, new: Certificate, *, exact: bool) -> Iterator[tuple[str, str]]:

@@ -11,9 +11,10 @@ from typing import Any
 
 from smoothcert.analysis.logs import LARGEST, read_log
 from smoothcert.analysis.subset import describe
-from smoothcert.certify import Scope
+from smoothcert.certify import Certificate, Scope
 from smoothcert.errors import InputError
 from smoothcert.runs import Record, Run
+from smoothcert.runs.evaluations import evaluations
 
 MOST_DRAWS = 2**53  # beyond it a count is no longer exact as a float, and no machine gets there
 
@@ -169,7 +170,9 @@ def _read_run(path: Path, name: str) -> Results:
                 "cannot be; delete that line and resume"
             )
     warnings = _unfinished(len(records), len(planned)) + _scopes(records)
-    return Results(name, records, len(planned), _settings(run.config, records), tuple(warnings))
+    _, cost = evaluations(path)
+    settings = _settings(run.config, records) | ({"cost": cost} if cost else {})
+    return Results(name, records, len(planned), settings, tuple(warnings))
 
 
 def _sane(record: Record) -> bool:
@@ -205,7 +208,19 @@ def _settings(config: Mapping[str, Any], records: Sequence[Record]) -> dict[str,
         if all(value == values[0] for value in values):
             settings[key] = str(values[0]) if key == "scope" else values[0]
     given = sorted({decision.radius for certificate in certificates for decision in certificate.decisions})
+    notes = [_through_memory(certificates)] if any(c.scope is Scope.MEMORY for c in certificates) else []
     if given:
         listed = ", ".join(map(str, given))
-        settings["note"] = f"only the given radii were decided ({listed}): ACR and other radii are lower bounds"
-    return settings
+        notes.append(f"only the given radii were decided ({listed}): ACR and other radii are lower bounds")
+    return settings | ({"note": "; ".join(notes)} if notes else {})
+
+
+def _through_memory(certificates: Sequence[Certificate]) -> str:
+    """What a memory changed, in words; runs insert in the order of their records."""
+    overruled, supplied, cut = (
+        sum(getattr(certificate, what) for certificate in certificates) for what in ("overruled", "supplied", "cut")
+    )
+    return (
+        f"through the memory {overruled} answers were overruled, {supplied} abstentions answered and {cut} regions "
+        "cut; inputs were inserted in the order of their index"
+    )

@@ -13,8 +13,9 @@ from smoothcert.analysis.measures import average_certified_radius, certified_sha
 from smoothcert.analysis.results import Results
 from smoothcert.errors import InputError
 
-# What may differ between two trainings of one method: the seeds, the weights they led to, and where these lie.
-VARYING = ("seed", "fingerprint", "file", "versions", "torch")
+# What may differ between two trainings of one method: the seeds, the weights they led to, where these lie, and how
+# often members of an ensemble were asked.
+VARYING = ("seed", "fingerprint", "file", "versions", "torch", "cost")
 
 
 @dataclass(frozen=True)

@@ -94,8 +94,9 @@ class Summary:
 
     @property
     def costs(self) -> tuple[str, ...]:
-        """What each row saved against fixed n, in a line."""
-        return tuple(f"{row.name}: {row.savings}" for row in self.rows if row.savings is not None)
+        """What each row saved against fixed n, and what an ensemble asked of its members, in a line each."""
+        said = ((row.name, row.savings, row.settings.get("cost")) for row in self.rows)
+        return tuple(f"{name}: {words}" for name, *both in said for words in both if words is not None)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON in full precision; nothing is rounded."""
@@ -159,7 +160,7 @@ def _round_numbers(size: float) -> Iterator[Fraction]:
 def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Results]) -> Row:
     return Row(
         name=result.name,
-        noise=_noise(result.settings.get("noise")),
+        noise=_noise(result.settings),
         norm=result.norm,
         inputs=len(result.records),
         planned=result.planned,
@@ -183,9 +184,11 @@ def _cost_interval(values: Sequence[float | None], seed: int) -> Interval | None
     return measures.mean_interval(known, seed=seed) if len(known) == len(values) else None
 
 
-def _noise(settings: Any) -> str | None:
-    """The noise in words, from its description in a run: "gaussian sigma=0.25"."""
-    if not isinstance(settings, Mapping):
+def _noise(settings: Mapping[str, Any]) -> str | None:
+    """The noise in words, from its description in a run: "gaussian sigma=0.25", "gaussian sigma per input"."""
+    noise = settings.get("noise")
+    if not isinstance(noise, Mapping):
         return None
-    strengths = [f"{key}={settings[key]}" for key in STRENGTHS if key in settings]
-    return " ".join([str(settings.get("name", "")), *strengths]).strip() or None
+    own = "sigma_search" in settings
+    strengths = [f"{key} per input" if own else f"{key}={noise[key]}" for key in STRENGTHS if key in noise]
+    return " ".join([str(noise.get("name", "")), *strengths]).strip() or None

@@ -1,7 +1,7 @@
 """How many draws, when to stop, what may be claimed. Procedures are conversations; no torch, no model in sight."""
 
 from smoothcert.certify.budgeted import Budgeted
-from smoothcert.certify.certificate import ABSTAIN, Certificate, Decision, Prediction, Scope
+from smoothcert.certify.certificate import ABSTAIN, Certificate, Decision, Own, Prediction, Scope
 from smoothcert.certify.conversation import Ask, Conversation, Geometry, Procedure, answered, converse
 from smoothcert.certify.fixed import Fixed
 from smoothcert.certify.predict import Predict
@@ -19,6 +19,7 @@ __all__ = [
     "Decision",
     "Fixed",
     "Geometry",
+    "Own",
     "Predict",
     "Prediction",
     "Procedure",

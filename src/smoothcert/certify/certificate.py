@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
 from typing import Any
 
@@ -31,6 +31,17 @@ class Decision:
     certified: bool
     step: int  # from 1
     steps: int
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the draws of an input said, where a memory had the last word, and the regions that it was about."""
+
+    label: int  # ABSTAIN, or the class
+    radius: float
+    reason: str
+    region: int | None = None  # the region that answers for the input from now on: new, or one that contains it
+    cut_by: int | None = None  # the region of another class that the radius was cut at
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,6 +92,10 @@ class Certificate(Answered):
 
     The statement is about the classifier named by `classifier`, `noise` and `scope`, and is wrong with probability at
     most `alpha` over the draws. `label` is ABSTAIN, and `radius` 0, where nothing can be claimed; `reason` says why.
+
+    With the scope "memory" it is about whoever answers through that memory, from the insertion on: every query nearer
+    than `radius` is answered with `label`, because it lies in a stored region. That much is certain; alpha is of the
+    draws, which said that the class at the centre of the region is the smoothed classifier's own.
     """
 
     radius: float
@@ -89,6 +104,39 @@ class Certificate(Answered):
     p_upper: float | None = None  # \overline{p_B}; None: bounded by 1 - p_lower
     scope: Scope = Scope.FIXED
     decisions: tuple[Decision, ...] = ()  # for procedures that decide given radii: one each, ascending
+    own: Own | None = None  # with the scope "memory": what the draws said
+
+    def as_drawn(self) -> Certificate:
+        """What the draws said, before a memory spoke; itself where none did."""
+        own = self.own
+        if own is None:
+            return self
+        return replace(self, label=own.label, radius=own.radius, reason=own.reason, scope=Scope.OWN, own=None)
+
+    @property
+    def own_label(self) -> int:
+        """What the draws said: the label without a memory."""
+        return self.label if self.own is None else self.own.label
+
+    @property
+    def own_radius(self) -> float:
+        """What the draws showed: the radius without a memory."""
+        return self.radius if self.own is None else self.own.radius
+
+    @property
+    def overruled(self) -> bool:
+        """The draws said one class, a region that contains the input has another, and it answers."""
+        return not self.abstained and self.own_label not in (self.label, ABSTAIN)
+
+    @property
+    def supplied(self) -> bool:
+        """The draws abstained, and a region that contains the input answers."""
+        return not self.abstained and self.own_label == ABSTAIN
+
+    @property
+    def cut(self) -> bool:
+        """The radius ends at a region of another class, before what the draws showed."""
+        return not self.overruled and self.radius < self.own_radius
 
     def __str__(self) -> str:
         sure = f"{self.scope}, wrong with probability at most {self.alpha:g}"
@@ -107,7 +155,9 @@ class Certificate(Answered):
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; floats keep full precision."""
-        return super().to_json() | {"decisions": [asdict(decision) for decision in self.decisions]}
+        out = super().to_json() | {"decisions": [asdict(decision) for decision in self.decisions]}
+        own = out.pop("own")
+        return out if own is None else out | {"own": asdict(own)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
@@ -116,7 +166,8 @@ class Certificate(Answered):
         values = {name: value for name, value in data.items() if name in known}
         values["answers"] = tuple((answer["purpose"], Tally.from_json(answer)) for answer in data["answers"])
         decisions = tuple(Decision(**decision) for decision in data["decisions"])
-        certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions})
+        own = Own(**data["own"]) if "own" in data else None
+        certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions, "own": own})
         certificate._check()
         return certificate
 
@@ -143,6 +194,14 @@ class Certificate(Answered):
                 raise InputError(f"{name} of a certificate must lie in [0, 1], got {share!r}")
         if not (_is_number(self.radius) and 0 <= self.radius <= sys.float_info.max) or (self.abstained and self.radius):
             raise InputError(f"radius of a certificate must be finite, and 0 for an abstention, got {self.radius!r}")
+        if (self.own is not None) != (self.scope is Scope.MEMORY) or not (self.own is None or _is_own(self.own)):
+            raise InputError(f"own of a certificate must be what the draws said, of the scope memory, got {self.own!r}")
+
+
+def _is_own(own: Own) -> bool:
+    numbered = all(number is None or type(number) is int for number in (own.region, own.cut_by))
+    named = type(own.label) is int and own.label >= ABSTAIN and type(own.reason) is str
+    return numbered and named and _is_number(own.radius) and 0 <= own.radius <= sys.float_info.max
 
 
 def _is_number(value: object) -> bool:
@@ -151,11 +210,15 @@ def _is_number(value: object) -> bool:
 
 @dataclass(frozen=True, kw_only=True)
 class Prediction(Answered):
-    """The smoothed classifier's answer: wrong (not the true top class under noise) with probability at most alpha."""
+    """The smoothed classifier's answer: wrong (not the true top class under noise) with probability at most alpha.
+
+    With the scope "memory" a stored region that contains the input answered: there were no draws, and no chance.
+    """
 
     p_value: float
+    scope: Scope = Scope.FIXED
 
     @property
     def votes(self) -> tuple[int, ...]:
-        """Votes per class."""
-        return self.tallies["predict"].votes
+        """Votes per class; none where a memory answered."""
+        return self.tallies["predict"].votes if self.answers else ()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from dataclasses import asdict, dataclass
+from typing import Any
 
 from smoothcert.certify.certificate import ABSTAIN, Prediction
 from smoothcert.certify.conversation import Ask, Conversation, check_draws, check_level
@@ -40,5 +41,9 @@ class Predict:
             reason=counts if clear else f"too close to call: {counts}",
             p_value=p_value,
             alpha=self.alpha,
-            procedure={"name": "predict"} | asdict(self),
+            procedure=self.describe(),
         )
+
+    def describe(self) -> dict[str, Any]:
+        """Name and options, as they stand in an answer."""
+        return {"name": "predict"} | asdict(self)

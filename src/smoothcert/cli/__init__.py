@@ -9,7 +9,20 @@ from typing import Any
 
 import typer
 
-from smoothcert.cli import analyze, attack, certify, compare, demo, ensemble, predict, recipes, report, train, verify
+from smoothcert.cli import (
+    analyze,
+    attack,
+    certify,
+    compare,
+    demo,
+    ensemble,
+    memory,
+    predict,
+    recipes,
+    report,
+    train,
+    verify,
+)
 from smoothcert.errors import InputError
 
 app = typer.Typer(
@@ -60,6 +73,11 @@ _ensemble = typer.Typer(help="Rank members, find weights, plan a size, write an 
 for _part in (ensemble.make, ensemble.rank, ensemble.weights, ensemble.plan):
     _ensemble.command()(polite(_part))
 app.add_typer(_ensemble, name="ensemble")
+
+_memory = typer.Typer(help="Look into a memory of certified regions.", no_args_is_help=True)
+for _look in (memory.info, memory.check, memory.export):
+    _memory.command()(polite(_look))
+app.add_typer(_memory, name="memory")
 
 
 def spread(arguments: list[str]) -> list[str]:

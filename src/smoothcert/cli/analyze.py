@@ -14,7 +14,7 @@ from smoothcert.errors import InputError
 if TYPE_CHECKING:
     from smoothcert.analysis import Results, Summary
 
-KINDS = ("curves", "sigma", "draws", "saved")
+KINDS = ("curves", "sigma", "draws", "saved", "members")
 
 
 def analyze(
@@ -82,7 +82,12 @@ def _draw(results: list[Results], path: Path, kind: str, envelope: bool) -> None
     if kind == "curves":
         analysis.radius_accuracy(results, path, envelope=envelope)
     else:
-        drawing = {"sigma": analysis.sigma_histogram, "draws": analysis.draws_by_votes, "saved": analysis.draws_saved}
+        drawing = {
+            "sigma": analysis.sigma_histogram,
+            "draws": analysis.draws_by_votes,
+            "saved": analysis.draws_saved,
+            "members": analysis.acr_by_members,
+        }
         drawing[kind](results, path)
 
 

@@ -56,6 +56,7 @@ def attack(
     records = opened.records()[:limit]
     if not records:
         raise InputError(f"{run} has no recorded input to attack; certify first, or give a larger --limit")
+    execution.refuse_scopes(records)
     checkpoint = ensembles.load_model(model, o.device(device or o.run_device(opened)))
     dataset = o.run_data(opened, data, data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)

@@ -54,6 +54,18 @@ def certify(
     workers: o.Workers = None,
     backend: o.Backend = "eager",
     calibration: o.Calibration = None,
+    sigma_per_input: Annotated[
+        str | None,
+        typer.Option(
+            help="Choose the strength for each input, from --sigma: bracket (any model), ddrs (gradient ascent) or "
+            "grid. Certificates are then of this input's own classifier, unless they go through --memory."
+        ),
+    ] = None,
+    sigma_steps: Annotated[
+        int | None, typer.Option(help="Strengths tried per input. Default: 11 (bracket), 400 (ddrs), 64 (grid).")
+    ] = None,
+    sigma_draws: Annotated[int | None, typer.Option(help="Draws for each of them. Default: 64, 1, 8.")] = None,
+    memory: o.MemoryAt = None,
 ) -> None:
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert import datasets, ensembles
@@ -61,6 +73,7 @@ def certify(
     from smoothcert.engine import Smoothed
     from smoothcert.execution import run_config
     from smoothcert.runs import Run
+    from smoothcert.runs.evaluations import add_evaluations
 
     chosen = ProcedureOptions(radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up).build(
         procedure
@@ -81,6 +94,8 @@ def certify(
         workers=workers,
         backend=backend,
         calibration=calibrating,
+        search=o.search(sigma_per_input, sigma_steps, sigma_draws, chosen),
+        memory=o.memory(memory),
         input_range=dataset.input_range,
         input_shape=tuple(checkpoint.architecture.input_shape),
     )
@@ -98,5 +113,5 @@ def certify(
     run = Run.start(out, run_config(smoothed, chosen, dataset, subset, about))
     certifying(run, smoothed, chosen, dataset)
     if smoothed.asked and isinstance(checkpoint.model, ensembles.Ensemble):
-        typer.echo(checkpoint.model.cost(smoothed.asked))
+        typer.echo(add_evaluations(out, smoothed.asked, checkpoint.model.cost))
     typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")

@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from torch import Tensor
 
     from smoothcert.architectures import Architecture, Checkpoint
+    from smoothcert.certify import Procedure
     from smoothcert.datasets import Dataset
+    from smoothcert.engine import SigmaSearch
+    from smoothcert.memory import Memory
     from smoothcert.noise import Noise
     from smoothcert.runs import Run
 
@@ -62,6 +65,13 @@ Calibration = Annotated[
 DataRoot = Annotated[
     Path | None, typer.Option("--data-root", help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")
 ]
+MemoryAt = Annotated[
+    str | None,
+    typer.Option(
+        "--memory",
+        help="Answer through certified regions that are kept: an SQLite file, or postgresql://user@host/database.",
+    ),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for programs.")]
 Radii = Annotated[str | None, typer.Option("--radii", help="Radii of the table, as in 0,0.25,0.5. Default: chosen.")]
 
@@ -74,6 +84,18 @@ def numbers(text: str) -> list[float]:
         return [float(part) for part in text.split(",")]
     except ValueError:
         raise InputError(f"--radii must be numbers with commas between them, as in 0,0.25,0.5, got {text!r}") from None
+
+
+def memory(where: str | None, *, there: bool = False) -> Memory | None:
+    """The memory of --memory; with `there`, refused if nobody made it yet."""
+    from smoothcert.memory import Memory
+
+    if where is None:
+        return None
+    opened = Memory(where)
+    if there and opened.owner is None:
+        raise InputError(f"memory {opened.name} does not exist; make one by smoothcert certify --memory")
+    return opened
 
 
 def console() -> Console:
@@ -189,6 +211,24 @@ def noise(
         if key not in takes:
             raise InputError(f"--{key} does not go with --noise {name}; leave it out")
     return kind(**{kind.strength_name: strength}, **options)
+
+
+def search(method: str | None, steps: int | None, draws: int | None, procedure: Procedure) -> SigmaSearch | None:
+    """The search of --sigma-per-input, for certificates of that procedure."""
+    from smoothcert.certify import Budgeted, Fixed
+    from smoothcert.engine.sigma import sigma_search
+
+    if method is None:
+        if steps is not None or draws is not None:
+            raise InputError("--sigma-steps and --sigma-draws go with --sigma-per-input; give it, or leave them out")
+        return None
+    if not isinstance(procedure, Fixed | Budgeted):
+        raise InputError(
+            f"--sigma-per-input looks for the largest radius, and --procedure {procedure.name} decides given ones; "
+            "take fixed or budgeted"
+        )
+    purpose = {"n": procedure.fixed_draws(), "alpha": procedure.alpha} if method == "bracket" else {}
+    return sigma_search(method, steps=steps, draws=draws, **purpose)
 
 
 def _grid(text: str, automatic: bool) -> float | None:

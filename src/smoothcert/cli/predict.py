@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from smoothcert.architectures import Checkpoint
     from smoothcert.engine import Smoothed
+    from smoothcert.memory import Memory
     from smoothcert.runs import Run
 
 
@@ -39,6 +40,7 @@ def predict(
     backend: o.Backend = "eager",
     calibration: o.Calibration = None,
     data_root: o.DataRoot = None,
+    memory: o.MemoryAt = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Answer with the smoothed classifier, or abstain where two classes are too close."""
@@ -50,6 +52,7 @@ def predict(
 
     procedure = Predict(n=n, alpha=alpha)
     opened = None if run is None else _run(run, context)
+    remembered = o.memory(memory, there=True)
     there = o.run_device(opened) if opened is not None else None
     checkpoint = ensembles.load_model(model, o.device(device or there))
     shape = tuple(checkpoint.architecture.input_shape)
@@ -63,6 +66,7 @@ def predict(
             seed if _given(context, "seed") else None,
             workers,
             o.run_calibration(opened, calibration, data_root),
+            remembered,
         )
         if opened is not None
         else Smoothed(
@@ -74,6 +78,7 @@ def predict(
             workers=workers,
             backend=backend,
             calibration=o.calibration(backend, calibration, None, data_root)[0],
+            memory=remembered,
             input_range=(0, 1),
             input_shape=shape,
         )
@@ -95,7 +100,10 @@ def _run(path: Path, context: typer.Context) -> Run:
     for name in ("sigma", "noise", "values", "grid", "batch_size", "backend"):
         if _given(context, name):
             raise InputError(f"--{name.replace('_', '-')} does not go with --run, which names it; leave it out")
-    return Run.open(path)
+    opened = Run.open(path)
+    if "sigma_search" in opened.config and _given(context, "seed"):
+        raise InputError(f"--seed does not go with {path}, whose seed decides the sigma of each input; leave it out")
+    return opened
 
 
 def _given(context: typer.Context, name: str) -> bool:
@@ -105,12 +113,18 @@ def _given(context: typer.Context, name: str) -> bool:
 
 
 def _certified(
-    run: Run, checkpoint: Checkpoint, seed: int | None, workers: int | None, calibration: Tensor | None
+    run: Run,
+    checkpoint: Checkpoint,
+    seed: int | None,
+    workers: int | None,
+    calibration: Tensor | None,
+    memory: Memory | None,
 ) -> Smoothed:
     """The smoothed classifier of the run; whatever is run otherwise is said."""
-    from smoothcert.execution import certified, refuse_soft, run_otherwise
+    from smoothcert.execution import certified, check_memory, refuse_soft, run_otherwise
 
     refuse_soft(run, "predict")
+    check_memory(run, memory)
     shape, classes = tuple(checkpoint.architecture.input_shape), checkpoint.architecture.num_classes
     smoothed = certified(
         run,
@@ -119,9 +133,16 @@ def _certified(
         seed=seed,
         workers=workers,
         calibration=calibration,
+        memory=memory,
         input_range=(0, 1),
         input_shape=shape,
     )
+    if smoothed.search is not None and memory is None:
+        typer.echo(
+            "warning: the sigma of each input is its own, so its certificate claims nothing about the answers to its "
+            "neighbours; certify with --memory",
+            err=True,
+        )
     for what in run_otherwise(run, smoothed):
         typer.echo(f"warning: the model is run otherwise than it was certified: {what}", err=True)
     return smoothed

@@ -73,8 +73,13 @@ def train(
         typer.echo(f"{'trained' if new else 'already trained'}: {member.out / 'model.safetensors'}")
     if len(members) > 1 and any(trained):
         training_curves([member.out / "log.jsonl" for member in members], out / "curves.png")
-    names = " ".join(f"--model {member.out / 'model.safetensors'}" for member in members[:1])
-    typer.echo(f"see: smoothcert certify {names} --data {members[0].data} --out RUN")
+    first_model = f"--model {members[0].out / 'model.safetensors'}"
+    if chosen.objective["name"] == "denoising":
+        typer.echo(
+            f"see: smoothcert ensemble make --aggregation denoised {first_model} --model CLASSIFIER --out FILE.json"
+        )
+    else:
+        typer.echo(f"see: smoothcert certify {first_model} --data {members[0].data} --out RUN")
 
 
 def several(text: str) -> list[int]:

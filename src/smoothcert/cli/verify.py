@@ -17,6 +17,8 @@ from smoothcert.errors import InputError
 
 if TYPE_CHECKING:
     from smoothcert.analysis import Audit
+    from smoothcert.datasets import Dataset
+    from smoothcert.memory import Memory
     from smoothcert.runs import Finding, Run
 
 MOST_ROWS = 100
@@ -41,6 +43,7 @@ def verify(
     ] = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    memory: o.MemoryAt = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Check a run: every claim again from its votes; with --model the votes again. Status 1: not all holds."""
@@ -48,15 +51,28 @@ def verify(
     from smoothcert.runs import Run
 
     opened = Run.open(run)
-    if not model and (fresh is not None or share != 1.0 or data is not None):
+    if not model and (fresh is not None or share != 1.0 or (data is not None and memory is None)):
         raise InputError("--share, --fresh and --data need the model: give --model CKPT")
+    remembered = o.memory(memory, there=True)
     audit = analysis.audit_run(opened)
     drawn = Drawn()
     if model:
         drawn = _draw(opened, audit, _Drawing(model, data, data_root, share, fresh, pick, device, workers))
+    if remembered is None and "memory" in opened.config:
+        drawn.notes.append("what was checked is what the draws said, not what the memory made of it: give --memory")
+    if remembered is not None:
+        _recall(opened, audit, drawn, remembered, o.run_data(opened, data, data_root))
     _print(audit, drawn, as_json=as_json)
     if audit.findings or drawn.findings:
         raise typer.Exit(1)
+
+
+def _recall(run: Run, audit: Audit, drawn: Drawn, memory: Memory, dataset: Dataset) -> None:
+    """Ask the memory about every claim."""
+    from smoothcert.execution import recall
+
+    drawn.findings += recall(run, audit.records, memory, dataset)
+    drawn.levels.append(f"the memory ({len(memory)} regions) answers so")
 
 
 @dataclass(frozen=True)

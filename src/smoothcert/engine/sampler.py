@@ -97,7 +97,7 @@ class Sampler:
     ) -> Iterator[tuple[Talk[Answer], Answer]]:
         """Hold all conversations; yield each answer as soon as it is there."""
         waiting, ready = iter(talks), deque[Talk[Answer]]()
-        with _workers(self.models, self.threads) as submit:
+        with working(self.models, self.threads) as submit:
             flying: dict[Future[Tensor], list[Piece]] = {}
             while True:
                 while len(flying) <= len(self.models) and (pieces := self._next_batch(waiting, ready)):
@@ -181,11 +181,11 @@ def _tally(counts: Tensor, ask: Ask) -> Tally:
     return Tally(tuple(votes)) if ask.beta is None else Tally(tuple(votes), tuple(sums), tuple(squares))
 
 
-Submit = Callable[[Callable[[Model, list[Piece]], Tensor], list[Piece]], Future[Tensor]]
+Submit = Callable[[Callable[[Model, Any], Any], Any], Future[Any]]  # a function of a model and of what it is to do
 
 
 @contextmanager
-def _workers(models: tuple[Model, ...], threads: int | None) -> Iterator[Submit]:
+def working(models: tuple[Model, ...], threads: int | None) -> Iterator[Submit]:
     """Threads that each hold a model of their own; one worker is the caller's own thread.
 
     On a CPU one core each is better than one model spread over all cores.
@@ -193,9 +193,9 @@ def _workers(models: tuple[Model, ...], threads: int | None) -> Iterator[Submit]
     before = torch.get_num_threads()
     if len(models) == 1:
 
-        def here(evaluate: Callable[[Model, list[Piece]], Tensor], pieces: list[Piece]) -> Future[Tensor]:
-            future: Future[Tensor] = Future()
-            future.set_result(evaluate(models[0], pieces))
+        def here(evaluate: Callable[[Model, Any], Any], job: Any) -> Future[Any]:
+            future: Future[Any] = Future()
+            future.set_result(evaluate(models[0], job))
             return future
 
         try:
@@ -208,16 +208,16 @@ def _workers(models: tuple[Model, ...], threads: int | None) -> Iterator[Submit]
     for model in models:
         idle.put(model)
 
-    def borrow(evaluate: Callable[[Model, list[Piece]], Tensor], pieces: list[Piece]) -> Tensor:
+    def borrow(evaluate: Callable[[Model, Any], Any], job: Any) -> Any:
         model = idle.get()
         try:
-            return evaluate(model, pieces)
+            return evaluate(model, job)
         finally:
             idle.put(model)
 
     pool = ThreadPoolExecutor(len(models), initializer=torch.set_num_threads, initargs=(threads or before,))
     try:
-        yield lambda evaluate, pieces: pool.submit(borrow, evaluate, pieces)
+        yield lambda evaluate, job: pool.submit(borrow, evaluate, job)
     finally:
         pool.shutdown(wait=True, cancel_futures=True)
         torch.set_num_threads(before)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import numpy as np
@@ -16,9 +16,12 @@ from smoothcert.engine.backends import check_backend
 from smoothcert.engine.backends.apart import Asking
 from smoothcert.engine.classifier import Model, check_fixed, device_of
 from smoothcert.engine.ready import Preparer, Ready
+from smoothcert.engine.remembering import Remembers, inserted, predicted
 from smoothcert.engine.sampler import Sampler, Talk
+from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
+from smoothcert.noise.ascent import plain
 from smoothcert.noise.streams import BLOCK, generator, input_id
 
 Result = TypeVar("Result", bound=Answered)
@@ -48,6 +51,10 @@ class Smoothed:
             a classifier of its own, and certificates name it: predict with the one that was certified. "auto" measures
             those in float32; int8 is noticeably another classifier and never chosen for you.
         calibration: training inputs (N, ...), for int8: their noisy copies tell the ranges of the numbers.
+        search: how the strength of the noise is found for each input, such as `Bracket()`, from that of `noise`.
+            Certificates then have the scope "this input's own classifier". Default: one strength for all.
+        memory: where certified regions are kept, a `Memory`. Certificates are inserted, in the order of the inputs, and
+            have the scope "memory"; predictions inside a region are that region's. Default: none.
         input_range: inputs outside it are refused. Images: (0, 1).
         input_shape: shape of one input. Default: (d,) for vectors, (C, H, W) for images.
     """
@@ -64,6 +71,8 @@ class Smoothed:
         workers: int | None = None,
         backend: str = "eager",
         calibration: Inputs | None = None,
+        search: SigmaSearch | None = None,
+        memory: Remembers | None = None,
         input_range: tuple[float, float] | None = None,
         input_shape: tuple[int, ...] | None = None,
     ) -> None:
@@ -75,11 +84,14 @@ class Smoothed:
             raise InputError(f"num_classes must be at least 2, got {num_classes}")
         if not isinstance(noise, Noise):
             raise InputError(f"noise must be a noise such as Gaussian(sigma=0.25), got {noise!r}")
+        if search is not None:
+            plain(noise)
         for name, value in (("batch_size", batch_size), ("workers", workers)):
             if value is not None and value < 1:
                 raise InputError(f"{name} must be at least 1, got {value}")
         self._model, self._noise, self._num_classes, self._seed = model, noise, num_classes, seed
         self._device = device_of(model) if device is None else torch.device(device)
+        self._search, self._memory = search, memory
         self._input_range, self._input_shape = input_range, input_shape
         self._shape: tuple[int, ...] | None = input_shape  # of the inputs seen last
         inputs = None if calibration is None else self._batch(calibration)
@@ -102,6 +114,16 @@ class Smoothed:
         return self._noise
 
     @property
+    def search(self) -> SigmaSearch | None:
+        """How each input gets its own strength; None: all have that of the noise."""
+        return self._search
+
+    @property
+    def memory(self) -> Remembers | None:
+        """Through what it answers; None: by itself."""
+        return self._memory
+
+    @property
     def num_classes(self) -> int:
         """Number of classes."""
         return self._num_classes
@@ -111,15 +133,27 @@ class Smoothed:
         """Seed of all draws."""
         return self._seed
 
-    def certify(self, x: Inputs, procedure: Procedure | None = None) -> list[Certificate]:
-        """A certificate per input: x is (B, ...) or one input. Default procedure: `Fixed()`, Cohen's."""
-        return [answer for _, answer in sorted(self.certifying(x, procedure), key=lambda pair: pair[0])]
+    def certify(
+        self, x: Inputs, procedure: Procedure | None = None, *, noises: Sequence[Noise] | None = None
+    ) -> list[Certificate]:
+        """A certificate per input: x is (B, ...) or one input. Default procedure: `Fixed()`, Cohen's.
+
+        `noises`: as of `certifying`.
+        """
+        return [answer for _, answer in sorted(self.certifying(x, procedure, noises=noises), key=lambda pair: pair[0])]
 
     def predict(self, x: Inputs, procedure: Predict | None = None) -> list[Prediction]:
-        """The smoothed classifier's answer per input, or an abstention."""
+        """The smoothed classifier's answer per input, or an abstention; inside a region of the memory, the region's."""
         procedure = procedure or Predict()
-        answers = self._run(self._batch(x), None, lambda _: procedure.predict())
-        return [answer for _, answer in sorted(answers, key=lambda pair: pair[0])]
+        batch = self._batch(x)
+
+        def draw(rows: list[int]) -> Iterator[tuple[int, Prediction]]:
+            for row, answer in self._run(batch[rows], None, lambda _: procedure.predict()) if rows else ():
+                yield rows[row], dataclasses.replace(answer, scope=self._scope(None))
+
+        if self._memory is None:
+            return [answer for _, answer in sorted(draw(list(range(len(batch)))), key=lambda pair: pair[0])]
+        return predicted(self._memory, batch, procedure, draw, **self._about(batch))
 
     def certifying(
         self,
@@ -131,16 +165,27 @@ class Smoothed:
     ) -> Iterator[tuple[int, Certificate]]:
         """Like `certify`, but yields (row, certificate) as soon as each is there; `on_draws` hears of progress.
 
-        `noises` gives each input its own noise. The certificates then have the scope "this input's own classifier":
-        the smoothed classifier is another one at every input, and without a memory nothing is claimed about neighbours.
+        `noises` gives each input its own noise, instead of the search. The certificates then have the scope "this
+        input's own classifier": the smoothed classifier is another one at every input, and without a memory nothing is
+        claimed about neighbours. With a memory certificates come in the order of the inputs.
         """
         procedure = procedure or Fixed()
         batch = self._batch(x)
         if noises is not None and len(noises) != len(batch):
             raise InputError(f"noises must be one per input, got {len(noises)} for {len(batch)} inputs")
-        scope = Scope.FIXED if noises is None else Scope.OWN
-        for row, certificate in self._run(batch, noises, procedure.certify, on_draws):
-            yield row, dataclasses.replace(certificate, scope=scope)
+        answers = self._run(batch, noises, procedure.certify, on_draws)
+        scoped = ((row, dataclasses.replace(answer, scope=self._scope(noises))) for row, answer in answers)
+        if self._memory is None:
+            yield from scoped
+            return
+        about = self._about(batch)  # what the memory is not for is refused before anything is drawn
+        self._memory.check_owner(about["classifier"], about["noise"], batch.shape[1:])
+        yield from inserted(self._memory, batch, scoped)
+
+    def noises(self, x: Inputs) -> list[Noise]:
+        """The noise of each input: what the search finds, or that of all. A function of the seed, the input and f."""
+        batch = self._batch(x)
+        return list(self._noises(batch, self._ready(batch)))
 
     @property
     def asked(self) -> tuple[int, ...]:
@@ -164,6 +209,13 @@ class Smoothed:
         """The model as it is run for inputs like x: backend, batch, workers, and a note if it is not what was asked."""
         return self._ready(self._batch(x))
 
+    def _scope(self, noises: Sequence[Noise] | None) -> Scope:
+        return Scope.FIXED if noises is None and self._search is None else Scope.OWN
+
+    def _about(self, batch: Tensor) -> dict[str, Any]:
+        noise = self._noise.for_inputs(batch).describe()
+        return {"classifier": self._ready(batch).description, "noise": noise, "seed": self._seed}
+
     def _ready(self, batch: Tensor) -> Ready:
         self._shape = tuple(batch.shape[1:])
         return self._preparer.ready(self._shape)
@@ -183,9 +235,9 @@ class Smoothed:
         conversation: Callable[[Noise], Conversation[Result]],
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
-        bound = [noise.for_inputs(batch) for noise in (noises or [self._noise])]
         ready = self._ready(batch)
-        self._check(ready, batch[0], bound[0])
+        bound = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
+        self._check(ready, batch[0], bound[0] if bound else self._noise.for_inputs(batch))
         models = ready.runners()
         sampler = Sampler(
             models=models,
@@ -198,8 +250,8 @@ class Smoothed:
         )
 
         def talks() -> Iterator[Talk[Result]]:
-            for row, x in enumerate(batch):
-                noise = bound[row if noises else 0].at(x)
+            for row, (x, found) in enumerate(zip(batch, bound or self._noises(batch, ready), strict=True)):
+                noise = found.at(x)
                 yield Talk(row, x.to(self._device), noise, input_id(x), conversation(noise))
 
         try:
@@ -212,6 +264,13 @@ class Smoothed:
         finally:
             counts = [model.asked for model in models if isinstance(model, Asking)]
             self._asked = tuple(map(sum, zip(*counts, *([self._asked] if self._asked else []), strict=True)))
+
+    def _noises(self, batch: Tensor, ready: Ready) -> Iterable[Noise]:
+        bound, threads = self._noise.for_inputs(batch), self._preparer.threads(ready.job.workers)
+        if self._search is None:
+            return [bound] * len(batch)
+        where = (ready.runners(), ready.job.model, self._device)
+        return self._search.noises(*where, batch, bound, seed=self._seed, threads=threads)
 
     def _batch(self, x: Inputs) -> Tensor:
         """Inputs as float32 (B, ...), refused where they cannot be what was meant."""

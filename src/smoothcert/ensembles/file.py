@@ -114,8 +114,10 @@ def together(members: Sequence[Checkpoint], paths: Sequence[Path], name: str, op
         first.architecture.input_shape,
     )
     mixed = counted(_trained(member) for member in members)
-    about: dict[str, Any] = {"aggregation": name, "options": model.options(), "mixture": mixed}
-    details = {key: _common([member.details.get(key) for member in members]) for key in _SHARED}
+    size = 1 if issubclass(kind, Denoised) else len(members)
+    about: dict[str, Any] = {"aggregation": name, "options": model.options(), "mixture": mixed, "members": size}
+    speaking = {"noise": members[:1]} if issubclass(kind, Denoised) else {}  # the classifier may know nothing of it
+    details = {key: _common([m.details.get(key) for m in speaking.get(key, members)]) for key in _SHARED}
     kept = {key: value for key, value in details.items() if value is not None}
     kept |= {"ensemble": about, "trained_on": [one for member in members for one in trained_on(member.details)]}
     held = sorted({one for member in members for one in member.details.get("held_out", ())})

@@ -13,7 +13,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.certify import Predict
+from smoothcert.certify import Predict, Scope
 from smoothcert.engine import Smoothed
 from smoothcert.engine.classifier import device_of
 from smoothcert.errors import InputError
@@ -155,6 +155,21 @@ class Siege:
         known = distances[violation.adversary]
         nearest = violation.distance if known is None else min(known, violation.distance)
         return distances | {violation.adversary: nearest}
+
+
+def refuse_scopes(records: Sequence[Record]) -> None:
+    """Refuse certificates that do not speak of one fixed classifier, which is what an attack asks."""
+    scopes = {record.certificate.scope for record in records if record.certificate is not None}
+    if Scope.OWN in scopes:
+        raise InputError(
+            f"attack cannot refute certificates of the scope {Scope.OWN.value!r}: they claim nothing about neighbours; "
+            "certify with --memory, or with one noise for all"
+        )
+    if Scope.MEMORY in scopes:
+        raise InputError(
+            "attack cannot ask a memory: inside its regions the memory itself answers, so nothing below a radius can "
+            "change; see smoothcert verify --memory"
+        )
 
 
 def strictly_inside(x: Tensor, points: Tensor, radii: Tensor, levels: int | None) -> tuple[Tensor, list[float]]:

@@ -18,13 +18,17 @@ from smoothcert.analysis.replay import DrawsError, recorded_geometry, replay
 from smoothcert.certify import ABSTAIN, Ask, Budgeted, Certificate, Conversation, Fixed, Geometry, Procedure
 from smoothcert.certify.conversation import BOUND
 from smoothcert.datasets import Dataset
-from smoothcert.engine import Smoothed
+from smoothcert.engine import SigmaSearch, Smoothed
 from smoothcert.errors import InputError
-from smoothcert.execution.certified import check_data, run_otherwise, run_procedure
+from smoothcert.execution.certified import check_data, described_noise, run_otherwise, run_procedure
+from smoothcert.noise import Noise
 from smoothcert.runs import Finding, Record, Run
 
 ROUNDING = 1e-3
 """Where the model is run otherwise, so many of the draws may vote otherwise: more is no rounding of scores."""
+
+SEARCHED = 0.05
+"""And for so many of the inputs the search may find another strength: near ties fall otherwise, and they are rare."""
 
 LEVEL = 1e-3
 """Probability that an honest run fails the comparison with fresh draws, over all of its inputs."""
@@ -58,7 +62,8 @@ def redraw(
 
     Votes must be the same to the last one where the model is run as it was. Where its torch, device or processor
     differ, one in a thousand may fall otherwise, if the votes drawn here make the same claim or a larger one, and if
-    votes fell in both directions, as rounding makes them. Other data are refused.
+    votes fell in both directions, as rounding makes them. Other data are refused. Inputs with a strength of their own
+    are drawn with it, and the search must find it again, up to near ties at one in twenty.
     """
     procedure = run_procedure(run)
     otherwise = tuple(run_otherwise(run, smoothed))
@@ -82,6 +87,9 @@ def redraw(
     if raised and stats.binom.sf(raised - 1, raised + lowered, 0.5) < LEVEL:
         sentence = f"{raised} votes for the claimed classes are recorded that fell otherwise here, and {lowered} the "
         findings.append(Finding("votes", sentence + "other way round: rounding has no favourite"))
+    if smoothed.search is not None:
+        findings += _strange_noises(records)
+        findings += _searched(smoothed.search, records, smoothed, data, exact=not otherwise)
     return Redrawn(tuple(findings), otherwise, moved, draws)
 
 
@@ -116,15 +124,60 @@ def _certify(
     there = [record for record in records if 0 <= record.index < len(data)]
     if not there:
         return
+    noises = None
+    if smoothed.search is not None:
+        there, noises = _own_noises(there)
+        if not there:
+            return
     inputs = data.tensors([record.index for record in there])
-    for row, certificate in smoothed.certifying(inputs, procedure, on_draws=on_draws):
+    for row, certificate in smoothed.certifying(inputs, procedure, noises=noises, on_draws=on_draws):
         yield there[row], certificate
 
 
+def _own_noises(records: Sequence[Record]) -> tuple[list[Record], list[Noise]]:
+    """Each record's own noise; those whose noise cannot be are left out: see `_strange_noises`."""
+    found = [(record, noise) for record in records if (noise := _own_noise(record)) is not None]
+    return [record for record, _ in found], [noise for _, noise in found]
+
+
+def _own_noise(record: Record) -> Noise | None:
+    try:
+        return described_noise(_certificate(record).noise)
+    except InputError:
+        return None
+
+
+def _strange_noises(records: Sequence[Record]) -> Iterator[Finding]:
+    """Noises that nobody can draw, such as one too strong for its grid: their votes are nobody's."""
+    for record in records:
+        if _own_noise(record) is None:
+            yield Finding("noise", f"{dict(_certificate(record).noise)} is no noise that can be drawn", record.index)
+
+
+def _searched(
+    search: SigmaSearch, records: Sequence[Record], smoothed: Smoothed, data: Dataset, *, exact: bool
+) -> list[Finding]:
+    """Strengths that the search does not find: chosen with a look at the draws that bound, they would prove nothing.
+
+    What rounding may have done is let pass at few inputs only: who may move every strength by a step chooses, too.
+    """
+    there, recorded = _own_noises([record for record in records if 0 <= record.index < len(data)])
+    again = smoothed.noises(data.tensors([record.index for record in there])) if there else []
+    wrong, rounded = list[Finding](), list[Finding]()
+    for record, old, new in zip(there, recorded, again, strict=True):
+        if type(old) is type(new) and old.strength == new.strength:
+            continue
+        sentence = f"{new.strength_name} is recorded as {old.strength!r}, the search finds {new.strength!r}"
+        may_be = not exact or search.agrees(old.strength, new.strength)
+        (rounded if may_be else wrong).append(Finding(new.strength_name, sentence, record.index))
+    return wrong + (rounded if len(rounded) > max(1, SEARCHED * len(there)) else [])
+
+
 def _certificate(record: Record) -> Certificate:
+    """What the draws said."""
     if record.certificate is None:
         raise InputError(f"input {record.index} has no certificate: a public log keeps no votes to compare")
-    return record.certificate
+    return record.certificate.as_drawn()
 
 
 def _beside(record: Record, old: Certificate, again: Certificate, data: Dataset) -> Iterator[tuple[str, str]]:

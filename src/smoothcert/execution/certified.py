@@ -10,15 +10,15 @@ from typing import Any
 from torch import Tensor
 
 from smoothcert.certify import Fixed, Procedure, described_procedure
+from smoothcert.certify.identity import flat, identifying
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
 from smoothcert.engine.classifier import Model
+from smoothcert.engine.remembering import Remembers
+from smoothcert.engine.sigma import described_search
 from smoothcert.errors import InputError
 from smoothcert.noise import NOISES, Noise
 from smoothcert.runs import Run
-
-# Another one of these is another function; the rest of a description may only change how scores are rounded.
-IDENTITY = ("fingerprint", "kind", "dtype", "backend.name", "backend.precision", "backend.calibration")
 
 
 def certified(
@@ -29,16 +29,19 @@ def certified(
     seed: int | None = None,
     workers: int | None = None,
     calibration: Tensor | None = None,
+    memory: Remembers | None = None,
     input_range: tuple[float, float] | None = None,
     input_shape: tuple[int, ...] | None = None,
 ) -> Smoothed:
-    """The run's smoothed classifier: its noise, backend, batch size and seed (or another `seed`), around this model.
+    """The run's smoothed classifier: its noise (or the search for each input's), backend, batch size and seed.
+
+    `seed` is another one than the run's.
 
     `calibration` are the inputs that an int8 backend was made with. A model that is not the one certified is refused,
     naming what differs, and so is one without a fingerprint.
     """
     try:
-        then = _flat(run.config["classifier"])
+        then = flat(run.config["classifier"])
         batch, backend, named = then["batch"], str(then["backend.name"]), then["fingerprint"]
         seed = int(run.config["seed"]) if seed is None else seed
     except (KeyError, TypeError, ValueError, AttributeError):
@@ -56,11 +59,13 @@ def certified(
         workers=workers,
         backend=backend,
         calibration=calibration,
+        search=described_search(run.config["sigma_search"]) if "sigma_search" in run.config else None,
+        memory=memory,
         input_range=input_range,
         input_shape=input_shape,
     )
-    now = _flat(smoothed.describe())
-    for name in _identity(then):
+    now = flat(smoothed.describe())
+    for name in identifying(then):
         if now.get(name) != then.get(name):
             raise InputError(
                 f"the model is not the one that {run.path} certified: its {name} is {now.get(name)}, certified was "
@@ -73,25 +78,12 @@ def certified(
 
 def run_otherwise(run: Run, smoothed: Smoothed) -> list[str]:
     """How the same model is run otherwise than it was: scores may be rounded otherwise, and ties fall otherwise."""
-    now, then = _flat(smoothed.describe()), _flat(run.config["classifier"])
+    now, then = flat(smoothed.describe()), flat(run.config["classifier"])
     return [
         f"{name} is {now.get(name)}, was {then.get(name)}"
-        for name in sorted({*now, *then} - set(_identity(then)))
+        for name in sorted({*now, *then} - set(identifying(then)))
         if now.get(name) != then.get(name)
     ]
-
-
-def _identity(description: Mapping[str, Any]) -> tuple[str, ...]:
-    """Numbers of eight bits are not a rounding: what they are is part of the function."""
-    return (*IDENTITY, "backend.digest") if description.get("backend.precision") == "int8" else IDENTITY
-
-
-def _flat(description: Mapping[str, Any]) -> dict[str, Any]:
-    """One level of nesting as "backend.name"."""
-    flat: dict[str, Any] = {}
-    for key, value in description.items():
-        flat |= {f"{key}.{name}": v for name, v in value.items()} if isinstance(value, Mapping) else {key: value}
-    return flat
 
 
 def run_procedure(run: Run) -> Procedure:

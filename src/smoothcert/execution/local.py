@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy
@@ -37,6 +37,7 @@ def run_config(
         "classifier": smoothed.describe(),
         "num_classes": smoothed.num_classes,
         "noise": noise.describe(),
+        **_search(smoothed),
         "procedure": procedure.describe(),
         "fixed_draws": procedure.fixed_draws(),
         "seed": smoothed.seed,
@@ -56,7 +57,34 @@ def run_config(
             "numpy": numpy.__version__,
             "scipy": scipy.__version__,
         },
+        **_memory(smoothed, data),  # last: it makes the memory if it is not there
     }
+
+
+def _memory(smoothed: Smoothed, data: Dataset) -> dict[str, Any]:
+    """Which memory the run answers through; nothing if through none."""
+    if smoothed.memory is None:
+        return {}
+    noise = smoothed.noise.for_inputs(data.tensors([0])).describe()
+    return {"memory": {"id": smoothed.memory.claim(smoothed.describe(), noise, data.tensors([0]).shape[1:])}}
+
+
+def _check_remembered(run: Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
+    """Refuse to go on with an older copy of the memory: it has the right name, and not what was claimed last."""
+    claims = [record for record in records if not record.abstained]
+    if smoothed.memory is None or not claims:
+        return
+    found = smoothed.memory.answer(data.tensors([claims[-1].index])[0].numpy())
+    if found is None or found.label != claims[-1].prediction:
+        raise InputError(
+            f"{run.path} cannot be resumed: the memory does not answer input {claims[-1].index} as it is recorded; "
+            "give the memory itself, not an older copy"
+        )
+
+
+def _search(smoothed: Smoothed) -> dict[str, Any]:
+    """How each input gets its own strength; nothing where all have one."""
+    return {} if smoothed.search is None else {"sigma_search": smoothed.search.describe()}
 
 
 def certify_into(
@@ -70,8 +98,9 @@ def certify_into(
 ) -> None:
     """Certify what is planned and not recorded yet; each record is on disk before the next is announced.
 
-    Another model, noise, procedure or data set than the run's is refused, and so is going on with a model that has no
-    fingerprint: nobody could tell whether it is the same.
+    Another model, noise, procedure, data set or memory than the run's is refused, and so is going on with a model that
+    has no fingerprint: nobody could tell whether it is the same. A region is safe in the memory before its record is
+    written: after a kill between the two, inserting it again changes nothing.
     """
     given = {
         "classifier": smoothed.describe(),
@@ -79,12 +108,17 @@ def certify_into(
         "procedure": procedure.describe(),
         "seed": smoothed.seed,
         "data": {**run.config["data"], "fingerprint": data.fingerprint},
+        "sigma_search": _search(smoothed).get("sigma_search"),
     }
     for name, value in given.items():
-        if run.config[name] != value:
+        if run.config.get(name) != value:
             raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
+    if run.config.get("memory") != _memory(smoothed, data).get("memory"):
+        raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
     with run.writing() as writer:
-        recorded = {record.index for record in run.records()}
+        records = run.records()
+        recorded = {record.index for record in records}
+        _check_remembered(run, smoothed, data, records)
         if recorded and smoothed.describe()["fingerprint"] is None:
             raise InputError(
                 f"{run.path} cannot be resumed: its model is a function without a fingerprint, so nobody can tell "

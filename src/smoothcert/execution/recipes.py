@@ -7,29 +7,32 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+from smoothcert import architectures
 from smoothcert.errors import InputError
 from smoothcert.noise import Gaussian
 from smoothcert.objectives import ATTACKS, OBJECTIVES, Objective
 from smoothcert.recipes import Recipe
-from smoothcert.training import SCHEDULES, Schedule
+from smoothcert.training import DS2, SCHEDULES, Schedule
 
 T = TypeVar("T")
 # What names a recipe or says where it is from, and what other options are for.
-_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule"}
+_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule", "ds2"}
 
 
-def objective_of(recipe: Recipe) -> Objective:
-    """The objective that the recipe minimises."""
+def objective_of(recipe: Recipe, device: str = "cpu") -> Objective:
+    """The objective that the recipe minimises; a classifier that it needs is a checkpoint, and loaded."""
     options = {key: value for key, value in recipe.objective.items() if key != "name"}
     if options.get("attack") is not None:
         attack = {key: value for key, value in options["attack"].items() if key != "name"}
-        options["attack"] = _made(ATTACKS[recipe.objective["attack"]["name"]], attack)
-    return _made(OBJECTIVES[recipe.objective["name"]], {"noise": Gaussian(sigma=recipe.sigma)} | options)
+        options["attack"] = made(ATTACKS[recipe.objective["attack"]["name"]], attack)
+    if options.get("classifier") is not None:
+        options["classifier"] = architectures.load(options["classifier"], device).model
+    return made(OBJECTIVES[recipe.objective["name"]], {"noise": Gaussian(sigma=recipe.sigma)} | options)
 
 
 def schedule_of(recipe: Recipe) -> Schedule:
     """The schedule of its learning rate."""
-    return _made(SCHEDULES[recipe.schedule["name"]], {k: v for k, v in recipe.schedule.items() if k != "name"})
+    return made(SCHEDULES[recipe.schedule["name"]], {k: v for k, v in recipe.schedule.items() if k != "name"})
 
 
 def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
@@ -81,12 +84,15 @@ def _keys(values: Mapping[str, Any]) -> set[str]:
     }
     if values["objective"].get("attack"):
         kinds["objective.attack"] = ATTACKS[values["objective"]["attack"]["name"]]
+    if values.get("ds2"):
+        kinds["ds2"] = DS2
     for prefix, kind in kinds.items():
         keys |= {f"{prefix}.{f.name}" for f in dataclasses.fields(kind) if f.name not in ("noise", "epoch", "attack")}
     return keys
 
 
-def _made(kind: Callable[..., T], options: Mapping[str, Any]) -> T:
+def made(kind: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """An object from its options in a recipe."""
     try:
         return kind(**options)
     except TypeError as error:

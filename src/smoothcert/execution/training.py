@@ -16,10 +16,10 @@ from smoothcert import architectures
 from smoothcert.architectures import Architecture
 from smoothcert.datasets import Dataset
 from smoothcert.errors import InputError
-from smoothcert.execution.recipes import objective_of, schedule_of
+from smoothcert.execution.recipes import made, objective_of, schedule_of
 from smoothcert.recipes import Recipe
 from smoothcert.recipes.recipe import CHANNELS
-from smoothcert.training import Augment, Epoch, Folder, Group, Session, Settings, hold_out, run
+from smoothcert.training import DS2, Augment, Epoch, Folder, Group, Session, Settings, hold_out, run
 
 
 def training_config(recipe: Recipe, data: Dataset, *, seed: int, device: str) -> dict[str, Any]:
@@ -57,6 +57,7 @@ def settings_of(recipe: Recipe, seed: int) -> Settings:
         schedule=schedule_of(recipe),
         augment=Augment(recipe.crop, recipe.flip),
         seed=seed,
+        ds2=None if recipe.ds2 is None else made(DS2, recipe.ds2),
     )
 
 
@@ -75,7 +76,7 @@ def train_recipe(
 
     Another training in the folder is refused. In a group of processes the first one writes, and all read the folder.
     """
-    architecture, objective = architecture_of(recipe, data), objective_of(recipe)
+    architecture, objective = architecture_of(recipe, data), objective_of(recipe, device)
     model = architectures.build(architecture, seed=seed).to(device)
     rows, held = hold_out(len(data), recipe.holdout)
     validation = _tensors(data, held, device) if held else None

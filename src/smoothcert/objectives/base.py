@@ -30,6 +30,16 @@ class Objective(ABC):
     # When in training, in epochs from 0. None: schedules are over.
     epoch: float | None = dataclasses.field(default=None, kw_only=True, compare=False, repr=False)
 
+    @property
+    def classifies(self) -> bool:
+        """Whether what is trained answers classes, by `scores`."""
+        return True
+
+    def scores(self, model: nn.Module, x: Tensor) -> Tensor:
+        """Scores (B, C) of noisy inputs x (B, ...), by what `model` is trained for."""
+        scores: Tensor = model(x)
+        return scores
+
     @abstractmethod
     def terms(
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator, strength: Tensor | None = None

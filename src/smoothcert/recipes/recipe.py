@@ -13,8 +13,14 @@ CHANNELS = {"mnist": 1, "cifar10": 3, "svhn": 3, "imagenet": 3}
 """Of one image."""
 
 # Images per second that one Ice Lake core takes forward and back, in float32. The first two are measured; the others
-# follow from their floating-point operations per image (0.26 and 4.1 billion against ResNet-20's 0.041).
-IMAGES_PER_CORE_SECOND = {"lenet": 2900.0, "cifar-resnet20": 255.0, "cifar-resnet110": 41.0, "resnet50": 2.5}
+# follow from their floating-point operations per image (0.26, 4.1 and 0.44 billion against ResNet-20's 0.041).
+IMAGES_PER_CORE_SECOND = {
+    "lenet": 2900.0,
+    "cifar-resnet20": 255.0,
+    "cifar-resnet110": 41.0,
+    "resnet50": 2.5,
+    "dncnn": 24.0,
+}
 
 
 @dataclass(frozen=True)
@@ -42,6 +48,7 @@ class Recipe:
     source: str
     published_acr: float | None = None
     published_in: str | None = None
+    ds2: Mapping[str, Any] | None = None  # a strength of the noise for each input: the fields of that class
 
     @property
     def passes(self) -> int:
@@ -56,11 +63,17 @@ class Recipe:
         images, rate = IMAGES.get(self.data), IMAGES_PER_CORE_SECOND.get(self.architecture)
         if images is None or rate is None:
             return None
-        return images * self.epochs * self.passes / rate / 3600
+        passes = self.epochs * self.passes
+        if self.ds2 is not None:
+            passes += max(0, self.epochs - self.ds2["start"]) * self.ds2["draws"]
+        return images * passes / rate / 3600
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, JSON-able."""
-        return {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
+        """All fields, JSON-able; `ds2` where there is one."""
+        values = {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
+        if self.ds2 is None:
+            del values["ds2"]
+        return values
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Recipe:

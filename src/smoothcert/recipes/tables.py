@@ -1,7 +1,8 @@
 """The settings of the papers, one row per data set and objective; values of several sigmas stand in `Each`.
 
 Zhai 2020 (MACER), Salman 2019 (SmoothAdv), Cohen 2019 (Gaussian), Jeong & Shin 2020 (Consistency), Jeong 2021
-(SmoothMix), Li 2019 (Stability), Liu 2023 (AdvMacer), Horvath 2022 (VRC).
+(SmoothMix), Li 2019 (Stability), Liu 2023 (AdvMacer), Horvath 2022 (VRC), Salman 2020 (denoised smoothing),
+Alfarra 2022 (DDRS).
 """
 
 from __future__ import annotations
@@ -46,6 +47,7 @@ class Row:
     source: str
     training: dict[str, Any]
     sigmas: tuple[float, ...] = (0.25, 0.5, 1.0)
+    denoiser: str | None = None  # the network, instead of those of the data set; it takes raw pixels
 
 
 MNIST = {"epochs": 90, "lr": 0.01, "batch_size": 256, "schedule": steps(30), "weight_decay": 1e-4}
@@ -84,11 +86,27 @@ def smoothmix(draws: int, number: Any, length: Any) -> dict[str, Any]:
     return {"name": "smoothmix", "draws": draws, "attack": pgd(None, number, length), "eta": 5.0, "warmup": 10}
 
 
+def ds2(epochs: int, draws: int = 1) -> dict[str, Any]:
+    """Of Alfarra 2022: a quarter of the epochs at fixed sigma, 50 of 200; lr 1e-4 then.
+
+    With fewer epochs lr is as much higher: strengths, which take one step per epoch, then come as far.
+    """
+    start = round(epochs / 4)
+    return {"start": start, "lr": 1e-4 * 150 / max(1, epochs - start), "draws": draws}
+
+
 MNIST_ATTACK = pgd(1.0, 10)
 CIFAR_ATTACK = pgd(each(1.0, 2.0, 2.0), each(10, 2, 10))  # Horvath 2022
 IMAGENET_ATTACK = pgd(each(0.5, 1.0, 1.0), 1)
 COHEN, LI = "Cohen 2019", "Li 2019; lambda as in Jeong & Shin 2020"
 SALMAN, ZHAI = "Salman 2019", "Zhai 2020, section 5.1 and appendix C"
+DENOISED = "Salman 2020; objective.classifier=CHECKPOINT makes it their stability objective"
+ALFARRA = "Alfarra 2022, section 4"
+MNIST_ALFARRA = f"{ALFARRA}; not on MNIST there: the objective as without ds2"
+MNIST_DS2, MNIST_DS2_8 = MNIST | {"ds2": ds2(90)}, MNIST | {"ds2": ds2(90, draws=8)}
+CIFAR_DS2 = CIFAR | {"epochs": 200, "ds2": ds2(200)}
+MACER_DS2 = MACER | {"epochs": 200, "schedule": at(80, 160), "ds2": ds2(200, draws=8)}
+DS2_SIGMAS = (0.12, 0.25, 0.5)
 JEONG, MIX, LIU = "Jeong & Shin 2020", "Jeong 2021", "Liu 2023, section 4 and appendix"
 
 ROWS: dict[str, tuple[Row, ...]] = {
@@ -110,6 +128,12 @@ ROWS: dict[str, tuple[Row, ...]] = {
         Row(
             "advmacer", advmacer(12.0, 4, MNIST_ATTACK), f"{LIU}; not on MNIST there: draws, attack of SmoothAdv", MNIST
         ),
+        Row("gaussian-ds2", GAUSSIAN, MNIST_ALFARRA, MNIST_DS2),
+        Row("smoothadv-ds2", smoothadv(4, MNIST_ATTACK), MNIST_ALFARRA, MNIST_DS2),
+        Row("macer-ds2", macer(each(16.0, 16.0, 6.0), deferred_until=30), MNIST_ALFARRA, MNIST_DS2_8),
+        Row("advmacer-ds2", advmacer(12.0, 4, MNIST_ATTACK), MNIST_ALFARRA, MNIST_DS2_8),
+        # At 0.01 the last convolution, whose 576 inputs are not centred, diverges.
+        Row("denoising", {"name": "denoising"}, f"{DENOISED}; SGD for Adam", MNIST | {"lr": 0.003}, denoiser="dncnn"),
     ),
     "cifar10": (
         Row("gaussian", GAUSSIAN, COHEN, CIFAR),
@@ -126,6 +150,22 @@ ROWS: dict[str, tuple[Row, ...]] = {
         Row("advmacer", advmacer(12.0, each(8, 2, 2), CIFAR_ATTACK), LIU, CIFAR),
         Row("consistency", consistency(each(20.0, 10.0, 10.0)), JEONG, CIFAR),
         Row("smoothmix", smoothmix(2, 4, each(0.5, 1.0, 2.0)), MIX, CIFAR),
+        Row("gaussian-ds2", GAUSSIAN, f"{ALFARRA}; ResNet-18 there", CIFAR_DS2, DS2_SIGMAS),
+        Row(
+            "smoothadv-ds2",
+            smoothadv(1, pgd(0.25, 2)),
+            f"{ALFARRA}; ResNet-18 there, and tuned from SmoothAdv's model",
+            CIFAR_DS2,
+            DS2_SIGMAS,
+        ),
+        Row("macer-ds2", macer(12.0, draws=64), f"{ALFARRA}; ResNet-18 there", MACER_DS2, DS2_SIGMAS),
+        Row(
+            "advmacer-ds2",
+            advmacer(12.0, each(8, 8, 2), pgd(each(1.0, 1.0, 2.0), each(10, 10, 2))),
+            f"{ALFARRA}; not there: AdvMacer as of Liu 2023",
+            CIFAR | {"epochs": 200, "ds2": ds2(200, draws=8)},
+            DS2_SIGMAS,
+        ),
     ),
     "svhn": (
         Row("macer", macer(12.0), ZHAI, MACER, (0.25, 0.5)),

@@ -21,6 +21,7 @@ from smoothcert.runs.record import Record
 FORMAT = 2
 # What reading JSON that was made by somebody else can raise.
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
+STRENGTHS = ("sigma", "half_width", "scale")  # of noises, as they stand in a record
 HALF = ".run.json."  # a configuration being written; a kill may leave it behind
 
 
@@ -129,10 +130,15 @@ class Run:
         """What the certificate names otherwise than the run does."""
         certificate = record.certificate
         assert certificate is not None
-        # How far an input is from the grid of the noise is its own.
-        noise = {key: value for key, value in certificate.noise.items() if key != "offset"}
-        given = {name: getattr(certificate, name) for name in ("classifier", "procedure", "seed")} | {"noise": noise}
-        return [name for name, value in given.items() if name in self.config and self.config[name] != value]
+        given = {name: getattr(certificate, name) for name in ("classifier", "procedure", "seed")}
+        given["noise"] = self._shared(certificate.noise)
+        wanted = {name: self._shared(value) if name == "noise" else value for name, value in self.config.items()}
+        return [name for name, value in given.items() if name in wanted and wanted[name] != value]
+
+    def _shared(self, noise: Any) -> Any:
+        """Of a noise what all inputs share: not how far one is from its grid, nor a strength that was found for it."""
+        own = ("offset", *(STRENGTHS if "sigma_search" in self.config else ()))
+        return {k: v for k, v in noise.items() if k not in own} if isinstance(noise, Mapping) else noise
 
     @contextmanager
     def writing(self) -> Iterator[RunWriter]:

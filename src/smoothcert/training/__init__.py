@@ -1,6 +1,7 @@
 """Training: the only loop, what it can be resumed from, and what it may be told."""
 
 from smoothcert.training.augment import Augment
+from smoothcert.training.ds2 import DS2
 from smoothcert.training.folder import Folder
 from smoothcert.training.group import Group, launched
 from smoothcert.training.loop import run, train
@@ -11,6 +12,7 @@ from smoothcert.training.state import Epoch
 from smoothcert.training.validation import hold_out, noisy_accuracy
 
 __all__ = [
+    "DS2",
     "SCHEDULES",
     "Augment",
     "Constant",

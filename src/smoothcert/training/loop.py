@@ -9,6 +9,7 @@ from torch import nn
 
 from smoothcert.objectives import Objective
 from smoothcert.training.augment import Augment
+from smoothcert.training.ds2 import DS2
 from smoothcert.training.schedules import OneCycle, Schedule
 from smoothcert.training.session import Session
 from smoothcert.training.settings import Settings
@@ -32,6 +33,7 @@ def train(
     augment: Augment | None = None,
     mixed_precision: bool = True,
     seed: int = 0,
+    ds2: DS2 | None = None,
     validation: Data | None = None,
     state: Path | None = None,
     save_every: float = 120.0,
@@ -60,6 +62,7 @@ def train(
         augment: crops and flips of the inputs, before the noise.
         mixed_precision: bfloat16 where the device is a GPU that has it; never on a CPU.
         seed: of all randomness here. The first weights are the caller's.
+        ds2: gives each input a strength of the noise of its own, that grows or shrinks while training goes on.
         validation: inputs and labels whose accuracy under noise is told after every epoch; the same noise every time.
         state: a file to keep the state in, after every epoch (at most every 10 seconds) and every `save_every` seconds.
             If it is there, training goes on from it and ends with the same weights, bit for bit on the same CPU, as if
@@ -70,7 +73,7 @@ def train(
     """
     settings = Settings(
         epochs, lr, momentum, nesterov, weight_decay, batch_size, chunk,
-        schedule or OneCycle(), augment or Augment(), mixed_precision, seed,
+        schedule or OneCycle(), augment or Augment(), mixed_precision, seed, ds2,
     )  # fmt: skip
     session = Session(model, data, objective, settings, validation, state)
     return run(session, save_every=save_every, on_epoch=on_epoch, on_step=on_step)

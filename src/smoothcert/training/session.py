@@ -65,6 +65,8 @@ class Session:
             fused=self.device.type in ("cpu", "cuda"),
         )
         self.statistics = RunningStatistics(model)
+        ds2 = settings.ds2
+        self.strengths = None if ds2 is None else ds2.first(objective, len(self.x), self.device)  # (N,)
         self.position, self.saved = Position(), time.perf_counter()
         self.losses: list[tuple[int, int, dict[str, Tensor]]] = []  # of this process: step, inputs, terms
 
@@ -80,7 +82,7 @@ class Session:
     def resume(self, on_epoch: Callable[[Epoch], None]) -> None:
         """Go on from the state file, if there is one; every process of a group reads it."""
         if self.state is not None:
-            found = load_state(self.state, self.about, self.model, self.optimizer)
+            found = load_state(self.state, self.about, self.model, self.optimizer, self.strengths)
             if len({(p.epoch, p.step) if p else None for p in self.group.gather(found)}) > 1:
                 raise InputError(f"the processes see different files {self.state}; put it where all of them see it")
             self.position = found or self.position
@@ -113,8 +115,9 @@ class Session:
         """Close the epoch: its means, and how good the model is under noise."""
         position, settings = self.position, self.settings
         accuracy = None
-        if self.validation is not None:
-            accuracy = noisy_accuracy(self.model, self.validation, self.objective.noise, seed=settings.seed)
+        if self.validation is not None and self.objective.classifies:
+            noise, scores = self.objective.noise, self.objective.scores
+            accuracy = noisy_accuracy(self.model, self.validation, noise, seed=settings.seed, scores=scores)
         terms = {name: total / len(self.x) for name, total in position.sums.items()}
         lr = self.optimizer.param_groups[0]["lr"]
         epoch = Epoch(position.epoch + 1, settings.epochs, sum(terms.values()), terms, accuracy, lr, seconds)
@@ -134,42 +137,56 @@ class Session:
             self.statistics.start()
         for number in range(group.rank, len(chunks), group.size):
             part, cut = chunks[number]
-            noise = generator(settings.seed, "train", f"noise/{moment}", number, self.device)
             if not self.shared:
-                self._accumulate(objective, part, cut, noise, 1.0)
+                self._accumulate(objective, part, cut, (moment, number), 1.0)
                 continue
             share = len(part) / len(rows)
             with self.statistics.chunk(share):
-                self._accumulate(objective, part, cut, noise, share)
+                self._accumulate(objective, part, cut, (moment, number), share)
         if self.shared:
-            self._merge()
+            self._merge(rows)
         self.optimizer.param_groups[0]["lr"] = settings.lr * settings.schedule.factor(now, settings.epochs)
         self.optimizer.step()
 
-    def _accumulate(
-        self, objective: Objective, rows: Tensor, cut: Tensor, noise: torch.Generator, share: float
-    ) -> None:
-        """Add the gradient of one chunk, which is this share of its batch."""
+    def _accumulate(self, objective: Objective, rows: Tensor, cut: Tensor, when: tuple[str, int], share: float) -> None:
+        """Add the gradient of one chunk, which is this share of its batch; `when` names its step and itself."""
         x, y = self.x[rows].to(self.device, non_blocking=True), self.y[rows].to(self.device, non_blocking=True)
         x = self.settings.augment.apply(x, cut)
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
-            terms = objective.terms(self.model, x, y, noise)
+            strength = self._improved(objective, x, rows, when)
+            noise = generator(self.settings.seed, "train", f"noise/{when[0]}", when[1], self.device)
+            terms = objective.terms(self.model, x, y, noise, strength)
             loss = torch.stack([term.float() for term in terms.values()]).sum()
         (loss * share).backward()  # type: ignore[no-untyped-call]
         self.losses.append((self.position.step, len(rows), {name: term.detach() for name, term in terms.items()}))
 
+    def _improved(self, objective: Objective, x: Tensor, rows: Tensor, when: tuple[str, int]) -> Tensor | None:
+        """The strengths of the inputs x, which are `rows`, (B,); None where all have that of the noise."""
+        ds2 = self.settings.ds2
+        if ds2 is None or self.strengths is None or self.position.epoch < ds2.start:
+            return None
+        stream = generator(self.settings.seed, "train", f"sigma/{when[0]}", when[1], self.device)
+        self.strengths[rows] = ds2.improve(objective, self.model, x, self.strengths[rows], stream)
+        return self.strengths[rows]
+
     def _mixed(self) -> bool:
         return self.settings.mixed_precision and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
 
-    def _merge(self) -> None:
-        """Gradients and batch-norm statistics of the whole batch, from what the processes have of it."""
+    def _merge(self, rows: Tensor) -> None:
+        """Gradients, batch-norm statistics and strengths of the whole batch, from what the processes have of it."""
         if self.group.size > 1:
             parameters = [p for p in self.model.parameters() if p.requires_grad]
             for parameter in parameters:
                 if parameter.grad is None:  # this process had no chunk of a small last batch
                     parameter.grad = torch.zeros_like(parameter)
             gradients = [p.grad for p in parameters if p.grad is not None]
-            self.group.add_up([*gradients, *self.statistics.mean])
+            strengths = []
+            if self.strengths is not None:  # each is known to one process: the others add zeros
+                chunk = torch.arange(len(rows), device=self.device) // self.settings.rows
+                strengths = [torch.where(chunk % self.group.size == self.group.rank, self.strengths[rows], 0.0)]
+            self.group.add_up([*gradients, *self.statistics.mean, *strengths])
+            for merged in strengths:
+                self.strengths[rows] = merged  # type: ignore[index]
         self.statistics.end()
 
     def _look(self) -> float:
@@ -198,5 +215,5 @@ class Session:
 
     def _save(self) -> None:
         if self.state is not None and self.group.rank == 0:
-            save_state(self.state, self.about, self.model, self.optimizer, self.position)
+            save_state(self.state, self.about, self.model, self.optimizer, self.position, self.strengths)
         self.saved = time.perf_counter()

@@ -7,6 +7,7 @@ from typing import Any
 
 from smoothcert.errors import InputError
 from smoothcert.training.augment import Augment
+from smoothcert.training.ds2 import DS2
 from smoothcert.training.schedules import OneCycle, Schedule
 
 
@@ -25,6 +26,7 @@ class Settings:
     augment: Augment = field(default_factory=Augment)
     mixed_precision: bool = True
     seed: int = 0
+    ds2: DS2 | None = None
 
     def __post_init__(self) -> None:
         whole = (self.epochs, self.batch_size, 1 if self.chunk is None else self.chunk)
@@ -40,6 +42,10 @@ class Settings:
             )
         if self.nesterov and not self.momentum:
             raise InputError("nesterov needs a momentum above 0, got 0; set nesterov to false")
+        if self.ds2 is not None and self.ds2.start >= self.epochs:
+            raise InputError(
+                f"ds2 would start after {self.ds2.start} epochs, and there are {self.epochs}; lower the start of ds2"
+            )
 
     @property
     def rows(self) -> int:
@@ -48,4 +54,7 @@ class Settings:
 
     def describe(self) -> dict[str, Any]:
         """All of it, JSON-able."""
-        return asdict(self) | {"schedule": self.schedule.describe(), "augment": self.augment.describe()}
+        values = asdict(self) | {"schedule": self.schedule.describe(), "augment": self.augment.describe()}
+        if self.ds2 is None:
+            del values["ds2"]
+        return values

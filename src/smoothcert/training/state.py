@@ -1,7 +1,8 @@
 """Where training stands, in one file: what a killed training goes on from.
 
-A safetensors file of the model's tensors and the optimiser's momenta, with a JSON text: which training it is of, the
-epoch and the step. Noise, order and learning rate are functions of (seed, epoch, step), so there is no more to keep.
+A safetensors file of the model's tensors, the optimiser's momenta and, where inputs have strengths of the noise of
+their own, these; with a JSON text: which training it is of, the epoch and the step. Noise, order and learning rate are
+functions of (seed, epoch, step), so there is no more to keep.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from smoothcert.errors import InputError
 
 _KEY = "smoothcert-training"
 _FORMAT = 1
-_MODEL, _MOMENTUM = "model/", "momentum/"
+_MODEL, _MOMENTUM, _STRENGTHS = "model/", "momentum/", "strengths"
 
 
 @dataclass(frozen=True)
@@ -52,7 +53,12 @@ class Position:
 
 
 def save_state(
-    path: Path, about: Mapping[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer, position: Position
+    path: Path,
+    about: Mapping[str, Any],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    position: Position,
+    strengths: Tensor | None = None,
 ) -> None:
     """Write the file so that it appears at once and whole: a kill leaves the old one or the new one."""
     tensors = {_MODEL + name: _copy(value) for name, value in model.state_dict().items()}
@@ -60,15 +66,21 @@ def save_state(
         momentum = optimizer.state[parameter].get("momentum_buffer") if parameter in optimizer.state else None
         if momentum is not None:
             tensors[_MOMENTUM + name] = _copy(momentum)
+    if strengths is not None:
+        tensors[_STRENGTHS] = _copy(strengths)
     body = json.dumps({"about": about, "position": asdict(position)})
     text = json.dumps({"format": _FORMAT, "body": body, "digest": _digest(body, tensors)})
     write_whole(path, safetensors.torch.save(tensors, metadata={_KEY: text}))
 
 
 def load_state(
-    path: Path, about: Mapping[str, Any], model: nn.Module, optimizer: torch.optim.Optimizer
+    path: Path,
+    about: Mapping[str, Any],
+    model: nn.Module,
+    optimizer: torch.optim.Optimizer,
+    strengths: Tensor | None = None,
 ) -> Position | None:
-    """Put model and optimiser where the file says, or leave them alone if there is none.
+    """Put model, optimiser and strengths where the file says, or leave them alone if there is none.
 
     Either all of it is as it was saved (a digest is compared) and of a training with the same `about`, or an
     `InputError` says what to do and nothing is touched.
@@ -83,6 +95,8 @@ def load_state(
     if {name: value.shape for name, value in state.items()} != expected:
         raise InputError(f"{path} is of another model; keep this training elsewhere")
     model.load_state_dict(state)
+    if strengths is not None:
+        strengths.copy_(tensors[_STRENGTHS])
     for name, parameter in model.named_parameters():
         if _MOMENTUM + name in tensors:
             # In the parameter's own layout, which the fused optimiser expects.

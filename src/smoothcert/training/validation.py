@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import torch
 from torch import Tensor, nn
 
@@ -36,14 +38,22 @@ def hold_out(size: int, share: float) -> tuple[list[int], list[int]]:
 
 
 @torch.inference_mode()
-def noisy_accuracy(model: nn.Module, data: Data, noise: Noise, *, seed: int = 0, batch_size: int = 256) -> float:
-    """The share of inputs that `model` gets right under one draw of noise each, which `seed` decides."""
+def noisy_accuracy(
+    model: nn.Module,
+    data: Data,
+    noise: Noise,
+    *,
+    seed: int = 0,
+    batch_size: int = 256,
+    scores: Callable[[nn.Module, Tensor], Tensor] = lambda model, x: model(x),
+) -> float:
+    """The share of inputs that `model` gets right, by `scores`, under one draw of noise each, which `seed` decides."""
     x, y = data
     device, training = next(model.parameters()).device, model.training
     model.eval()
     right = torch.zeros((), dtype=torch.int64, device=device)
     for number, rows in enumerate(torch.split(torch.arange(len(x)), batch_size)):
         noisy = noise.draw(x[rows].to(device), generator(seed, "train", "validate", number, device))
-        right += (model(noisy).argmax(1) == y[rows].to(device)).sum()
+        right += (scores(model, noisy).argmax(1) == y[rows].to(device)).sum()
     model.train(training)
     return int(right) / len(x)

@@ -8,6 +8,7 @@ import pytest
 
 from smoothcert.analysis import (
     Results,
+    acr_by_members,
     acr_by_size,
     average_certified_radius,
     draws_by_votes,
@@ -114,6 +115,18 @@ def test_sizes_are_drawn_in_order_with_intervals() -> None:
     assert len(axes.containers) == 3, "a point with its interval each"
     assert axes.get_xlabel() == "Members of the ensemble"
     assert axes.get_ylabel() == "Average certified radius"
+
+
+def test_runs_say_how_many_members_they_have(tmp_path: Path) -> None:
+    def of(model: object, name: str) -> Results:
+        return dataclasses.replace(of_radii(0.2, name=name), settings={"model": model})
+
+    three = {"aggregation": "soft-voting", "members": 3}
+    assert acr_by_members([of({}, "one"), of({"ensemble": three}, "three")], tmp_path / "a.png").exists()
+    for model, words in ((None, "log does not say which model"), ({"ensemble": {}}, "log does not say how many")):
+        with pytest.raises(InputError, match=words):
+            acr_by_members([of(model, "log")], tmp_path / "b.png")
+    assert not (tmp_path / "b.png").exists()
 
 
 def test_equal_sizes_are_joined_at_their_mean() -> None:

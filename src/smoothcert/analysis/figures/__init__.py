@@ -6,11 +6,12 @@ from smoothcert.analysis.figures.curves import radius_accuracy, radius_accuracy_
 from smoothcert.analysis.figures.draws import draws_by_votes, draws_by_votes_figure, draws_saved, draws_saved_figure
 from smoothcert.analysis.figures.scatter import radius_scatter, radius_scatter_figure
 from smoothcert.analysis.figures.sigmas import sigma_histogram, sigma_histogram_figure
-from smoothcert.analysis.figures.sizes import acr_by_size, acr_by_size_figure
+from smoothcert.analysis.figures.sizes import acr_by_members, acr_by_size, acr_by_size_figure
 from smoothcert.analysis.figures.training import training_curves, training_curves_figure
 
 __all__ = [
     "COLOURS",
+    "acr_by_members",
     "acr_by_size",
     "acr_by_size_figure",
     "draws_by_votes",

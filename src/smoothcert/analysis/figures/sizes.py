@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -19,6 +19,22 @@ def acr_by_size(sized: Sequence[tuple[int, Results]], path: str | Path, *, seed:
     """Draw the ACR over the number of members k, from pairs (k, results), with its 95% bootstrap interval."""
     check_name(path)
     return save(acr_by_size_figure(sized, seed=seed), path)
+
+
+def acr_by_members(results: Sequence[Results], path: str | Path, *, seed: int = 0) -> Path:
+    """`acr_by_size` of runs, each of which says how many members its ensemble has; a single model is one member."""
+    return acr_by_size([(_members(result), result) for result in results], path, seed=seed)
+
+
+def _members(result: Results) -> int:
+    model = result.settings.get("model")
+    if not isinstance(model, Mapping):
+        raise InputError(f"{result.name} does not say which model it certified, so nobody knows of how many members")
+    ensemble = model.get("ensemble")
+    members = ensemble.get("members", 0) if isinstance(ensemble, Mapping) else 1
+    if type(members) is not int or members < 1:
+        raise InputError(f"{result.name} does not say how many members its ensemble has; certify it again")
+    return members
 
 
 def acr_by_size_figure(sized: Sequence[tuple[int, Results]], *, seed: int = 0) -> Figure:

@@ -32,10 +32,19 @@ def certify_command(name: str, settings: Mapping[str, Any]) -> str:
             words += ["--grid", str(grid_levels(noise["grid"])) if "grid" in noise else "off"]
         if noise["name"] == "ablation":
             words += ["--values", _text(noise["values"])]
+        words += _search(settings.get("sigma_search"))
         words += [*_procedure(settings["procedure"]), "--seed", _text(settings["seed"])]
     except (KeyError, TypeError, InputError):
         return ""
-    return shlex.join([*map(str, words), "--out", f"{name.rsplit('/', 1)[-1]}-again"])
+    out = f"{name.rsplit('/', 1)[-1]}-again"
+    memory = ["--memory", f"{out}.sqlite"] if "memory" in settings else []  # a new one: order and content matter
+    return shlex.join([*map(str, words), *memory, "--out", out])
+
+
+def _search(search: Mapping[str, Any] | None) -> list[str]:
+    if search is None:
+        return []
+    return ["--sigma-per-input", search["method"], "--sigma-steps", search["steps"], "--sigma-draws", search["draws"]]
 
 
 def _procedure(procedure: Mapping[str, Any]) -> list[str]:

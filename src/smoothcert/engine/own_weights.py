@@ -1,0 +1,116 @@
+"""`OwnWeights`: an ensemble whose weights are each input's own, smoothed (EsbRS, Liu et al. 2023, algorithm 2)."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+from torch import Tensor, nn
+
+from smoothcert.certify import Certificate, Predict, Prediction, Procedure, Scope
+from smoothcert.engine.remembering import Remembers, inserted, predicted
+from smoothcert.engine.smoothed import Inputs, Smoothed
+from smoothcert.ensembles import SoftmaxVoting, minimum_variance_weights_per_input
+from smoothcert.noise import Noise
+
+Answer = TypeVar("Answer", Certificate, Prediction)
+
+
+@dataclass(frozen=True)
+class OwnWeights:
+    """Softmax voting, smoothed; the weights are found at every input anew, for the least variance of margins there.
+
+    That is another classifier at every input: certificates and predictions have the scope "this input's own
+    classifier", and nothing is claimed about neighbours, whose weights are others. A memory makes one classifier of
+    them: from a certificate on, its region answers. Weights that are the same at every input need no memory
+    (`minimum_variance_weights`).
+
+    Certificates name the members by their fingerprint and the weights that were sampled with. The draws that find the
+    weights are not those of the certificate. They are a function of (seed, input, members, settings).
+
+    Args:
+        members: the classifiers.
+        num_classes: number of classes.
+        noise: what is added to inputs.
+        seed: of all draws.
+        memory: through which answers go; its inputs come in the order in which they are certified.
+        backend: how members are run; see `Smoothed`. Weights are found by torch.
+        calibration: training inputs, for int8.
+        draws: n of the algorithm, noisy copies of the input.
+        copies: m, perturbed copies of each member.
+        share: t, the probability that a parameter is perturbed.
+        spread: standard deviation of the perturbation.
+    """
+
+    members: Sequence[nn.Module]
+    num_classes: int
+    noise: Noise
+    seed: int = 0
+    memory: Remembers | None = None
+    backend: str = "eager"
+    calibration: Inputs | None = None
+    draws: int = 10
+    copies: int = 10
+    share: float = 0.3
+    spread: float = 0.01
+
+    def weights(self, x: Tensor) -> list[tuple[float, ...]]:
+        """Of each input x (B, ...): one per member, and they sum to one."""
+        found = minimum_variance_weights_per_input(
+            self.members, x, noise=self.noise, seed=self.seed, **self._settings()
+        )
+        return [one.weights for one in found]
+
+    def certify(self, x: Tensor, procedure: Procedure | None = None) -> list[Certificate]:
+        """A certificate per input x (B, ...); inserted into the memory, in this order, if there is one."""
+        about = self._about(x)
+        own = ((row, _own(g.certify(one, procedure)[0], about, w)) for row, (one, g, w) in enumerate(self._each(x)))
+        if self.memory is None:
+            return [answer for _, answer in own]
+        # What the memory is not for is refused before anything is drawn.
+        self.memory.check_owner(about["classifier"], about["noise"], tuple(x.shape[1:]))
+        return [answer for _, answer in inserted(self.memory, x, own)]
+
+    def predict(self, x: Tensor, procedure: Predict | None = None) -> list[Prediction]:
+        """An answer per input x (B, ...), or an abstention; inside a region of the memory, the region's."""
+        about, procedure = self._about(x), procedure or Predict()
+
+        def draw(rows: list[int]) -> Iterator[tuple[int, Prediction]]:
+            for row, (one, g, w) in zip(rows, self._each(x[rows]), strict=True):
+                yield row, _own(g.predict(one, procedure)[0], about, w)
+
+        if self.memory is None:
+            return [answer for _, answer in draw(list(range(len(x))))]
+        return predicted(self.memory, x, procedure, draw, **about)
+
+    def _each(self, x: Tensor) -> Iterator[tuple[Tensor, Smoothed, tuple[float, ...]]]:
+        """By input: itself as a batch, its smoothed classifier, and the weights of that."""
+        for one in x:
+            (weights,) = self.weights(one[None])
+            yield one[None], self._smoothed(weights), weights
+
+    def _smoothed(self, weights: Sequence[float] | None) -> Smoothed:
+        return Smoothed(
+            SoftmaxVoting(self.members, weights),
+            self.num_classes,
+            self.noise,
+            self.seed,
+            backend=self.backend,
+            calibration=self.calibration,
+        )
+
+    def _settings(self) -> dict[str, Any]:
+        return {"draws": self.draws, "copies": self.copies, "share": self.share, "spread": self.spread}
+
+    def _about(self, x: Tensor) -> dict[str, Any]:
+        """What all answers have in common: the members and how weights are found, not the weights."""
+        noise, described = self.noise.for_inputs(x).describe(), self._smoothed(None).prepared(x).description
+        named = {"kind": f"{described['kind']}, weights of each input's own", "estimation": self._settings()}
+        return {"classifier": described | named, "noise": noise, "seed": self.seed}
+
+
+def _own(answer: Answer, about: Mapping[str, Any], weights: Sequence[float]) -> Answer:
+    classifier = about["classifier"] | {"weights": list(weights)}
+    return dataclasses.replace(answer, scope=Scope.OWN, classifier=classifier)

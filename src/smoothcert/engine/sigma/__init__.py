@@ -1,0 +1,76 @@
+"""The strength of the noise, chosen for each input: what maximises its radius (DDRS, Alfarra et al. 2022).
+
+Another strength is another classifier, so certificates then have the scope "this input's own classifier", or go
+through a memory.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothcert.engine.classifier import Model, device_of, snapshot
+from smoothcert.engine.sigma.base import SigmaSearch
+from smoothcert.engine.sigma.bracket import Bracket
+from smoothcert.engine.sigma.ddrs import DDRS
+from smoothcert.engine.sigma.grid import Grid
+from smoothcert.errors import InputError
+from smoothcert.noise import Gaussian, Noise
+
+SEARCHES: dict[str, type[SigmaSearch]] = {search.name: search for search in (Bracket, DDRS, Grid)}
+
+__all__ = ["DDRS", "SEARCHES", "Bracket", "Grid", "SigmaSearch", "described_search", "optimize_sigma", "sigma_search"]
+
+
+def sigma_search(method: str = "bracket", **options: Any) -> SigmaSearch:
+    """The search of that name; an option that is None keeps its default."""
+    if method not in SEARCHES:
+        raise InputError(f"the method to choose sigma must be one of {', '.join(SEARCHES)}, got {method!r}")
+    return SEARCHES[method](**{name: value for name, value in options.items() if value is not None})
+
+
+def optimize_sigma(
+    model: Model,
+    x: Tensor,
+    *,
+    sigma0: float,
+    method: str = "bracket",
+    steps: int | None = None,
+    draws: int | None = None,
+    noise: type[Noise] = Gaussian,
+    seed: int = 0,
+) -> Tensor:
+    """The sigma of each input, (B,) in float64, that maximises its radius: x (B, ...) raw inputs.
+
+    Certify with `Smoothed.certify(x, noises=[Gaussian(s) for s in sigmas.tolist()])`; draws that choose are never draws
+    that bound, whatever the seed. `Smoothed(..., search=Bracket())` does both.
+
+    Args:
+        model: any callable from a float tensor (B, ...) to scores (B, C); "ddrs" needs gradients. A module is run as a
+            private copy, in evaluation mode.
+        x: the inputs.
+        sigma0: where the search starts, and whose answer is kept: the sigma of training; of Uniform the half width.
+        method: "bracket" (ours), "ddrs" (the paper's gradient ascent) or "grid" (its baseline).
+        steps: strengths that are tried. Default: the method's.
+        draws: noisy inputs for each. Default: the method's.
+        noise: the kind of noise: Gaussian (l2), Uniform or Laplace (l1).
+        seed: of the draws.
+    """
+    private = snapshot(model, device := device_of(model))
+    search, start = sigma_search(method, steps=steps, draws=draws), noise(**{noise.strength_name: sigma0})
+    found = search.strengths((private,), private, x.to(device), start, seed=seed, threads=None)
+    return torch.tensor(found, dtype=torch.float64)
+
+
+def described_search(description: object) -> SigmaSearch:
+    """The search that describes itself like this; anything else is refused."""
+    try:
+        search = sigma_search(**description)  # type: ignore[arg-type]
+        same = search.describe() == description
+    except (TypeError, ValueError):
+        same = False
+    if not same:
+        raise InputError(f"{description!r} describes no search for sigma that can be: the run was damaged")
+    return search

@@ -1,0 +1,132 @@
+"""The contract of a search for the strength of an input's noise, and what searches share."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from smoothcert.certify.conversation import check_draws
+from smoothcert.engine.classifier import Model
+from smoothcert.engine.sampler import working
+from smoothcert.engine.sigma.lattice import PER_OCTAVE, nearest, strength
+from smoothcert.errors import InputError
+from smoothcert.noise import Noise
+from smoothcert.noise.ascent import Scale, plain
+from smoothcert.noise.base import per_row
+from smoothcert.noise.streams import BLOCK, generator, input_id
+
+Job = tuple[Tensor, Scale, int]
+"""One input (...), the noise around it at sigma_0, and the seed."""
+
+AT_ONCE = 128  # inputs that are searched before the first of them is certified
+CHOOSING = 32
+"""Draws at the first strength that choose the class, for methods that look at fewer at a time."""
+
+
+@dataclass(frozen=True)
+class SigmaSearch(ABC):
+    """How the strength of an input's noise is found, from the strength of the noise that all are given, sigma_0.
+
+    The class is fixed to the answer at sigma_0. The result is a function of (seed, input, model, noise, settings), lies
+    on the lattice 2^(k/8), and within sigma_0 / span and sigma_0 * span up to a step of the lattice. Draws that choose
+    are of a purpose of their own ("sigma"): they never bound.
+    """
+
+    name: ClassVar[str]
+    slack: ClassVar[int] = 0  # steps of the lattice by which rounding may move what is found
+    steps: int
+    draws: int
+    span: float = field(default=4.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        check_draws(f"steps of {self.name}", self.steps)
+        check_draws(f"draws of {self.name}", self.draws)
+        if isinstance(self.span, bool) or not isinstance(self.span, int | float) or not 1 < self.span < math.inf:
+            raise InputError(f"span of {self.name} must be a number above 1, got {self.span}")
+
+    @property
+    @abstractmethod
+    def evaluations(self) -> int:
+        """Of the model, at most, per input; a gradient counts as one more."""
+
+    @abstractmethod
+    def strengths(
+        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
+    ) -> list[float]:
+        """One per input x (B, ...), which is where the model is.
+
+        `runners` are ways to run the model, one per worker; `model` is what gradients go through.
+        """
+
+    def noises(
+        self,
+        runners: tuple[Model, ...],
+        model: Model,
+        device: torch.device,
+        batch: Tensor,
+        noise: Noise,
+        *,
+        seed: int,
+        threads: int | None,
+    ) -> Iterator[Noise]:
+        """The noise of each input of a batch (B, ...) anywhere, as they are wanted: some inputs at a time."""
+        for x in torch.split(batch, AT_ONCE):
+            for found in self.strengths(runners, model, x.to(device), noise, seed=seed, threads=threads):
+                yield noise.with_strength(found)
+
+    def describe(self) -> dict[str, Any]:
+        """Method and settings, as they stand in a run."""
+        return {"method": self.name} | dataclasses.asdict(self)
+
+    @property
+    def _reach(self) -> int:
+        """How many steps of the lattice the span allows, each way."""
+        return math.floor(PER_OCTAVE * math.log2(self.span))
+
+    def agrees(self, one: float, other: float) -> bool:
+        """Whether two strengths can have been found for one input; another than of the lattice never is."""
+        ks = nearest(one), nearest(other)
+        return one == other or (abs(ks[0] - ks[1]) <= self.slack and (one, other) == (strength(ks[0]), strength(ks[1])))
+
+    def _on_lattice(self, value: float, noise: Noise) -> float:
+        """The nearest strength of the lattice within reach."""
+        center = nearest(noise.strength)
+        return strength(min(max(nearest(value), center - self._reach), center + self._reach))
+
+
+def one_by_one(
+    find: Callable[[Model, Job], float],
+    runners: tuple[Model, ...],
+    x: Tensor,
+    noise: Noise,
+    seed: int,
+    threads: int | None,
+) -> list[float]:
+    """What `find` finds for each input, with draws of that input alone in a call: nobody feels who else is there."""
+    bound = plain(noise.for_inputs(x))
+    with working(runners, threads) as submit:
+        return [future.result() for future in [submit(find, (one, bound, seed)) for one in x]]
+
+
+def stream_of(seed: int, x: Tensor) -> torch.Generator:
+    """The draws that choose the strength of an input x (...)."""
+    return generator(seed, input_id(x), "sigma", 0, x.device)
+
+
+def scores_at(model: Model, x: Tensor, units: Tensor, strengths: Tensor | float) -> np.ndarray[Any, Any]:
+    """Scores (m, C), in float64, of x + strength * unit, for units (m, ...) of one input and a strength or (m,)."""
+    each = torch.as_tensor(strengths, device=x.device).expand(len(units))
+    parts = torch.split(x + per_row(each, units) * units, BLOCK)
+    with torch.autocast(x.device.type, enabled=False):  # the caller's would reach only some threads
+        found: np.ndarray[Any, Any] = torch.cat([model(part) for part in parts]).double().cpu().numpy()
+    if not np.isfinite(found).all():
+        raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
+    return found

@@ -1,0 +1,46 @@
+"""The paper's baseline (DDRS, Alfarra et al. 2022, appendix B): the best soft radius of equally spaced strengths."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from smoothcert.engine.classifier import Model
+from smoothcert.engine.sigma.base import CHOOSING, Job, SigmaSearch, one_by_one, scores_at, stream_of
+from smoothcert.noise import Noise
+from smoothcert.noise.ascent import soft_radii, unit_draws
+
+
+@dataclass(frozen=True)
+class Grid(SigmaSearch):
+    """`steps` strengths from sigma_0 / span to sigma_0 * span, each with `draws` draws of its own (equation 4)."""
+
+    name: ClassVar[str] = "grid"
+    steps: int = 64
+    draws: int = 8
+
+    @property
+    def evaluations(self) -> int:
+        """All strengths, and the class."""
+        return CHOOSING + self.steps * self.draws
+
+    def strengths(
+        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
+    ) -> list[float]:
+        """One per input, by the runners."""
+        return one_by_one(self._find, runners, x, noise, seed, threads)
+
+    @torch.inference_mode()
+    def _find(self, model: Model, job: Job) -> float:
+        x, noise, seed = job
+        stream = stream_of(seed, x)
+        first = torch.from_numpy(scores_at(model, x, unit_draws(noise, x, CHOOSING, stream), noise.strength))
+        label = first.softmax(dim=1).mean(dim=0).argmax().expand(self.steps)
+        tried = torch.linspace(noise.strength / self.span, noise.strength * self.span, self.steps, dtype=torch.float64)
+        units = unit_draws(noise, x, self.steps * self.draws, stream)
+        scores = torch.from_numpy(scores_at(model, x, units, tried.repeat_interleave(self.draws)))
+        radii = soft_radii(noise, scores.view(self.steps, self.draws, -1), tried, label)
+        return self._on_lattice(float(tried[int(radii.argmax())]), noise)

@@ -1,0 +1,69 @@
+"""Training with a strength of the noise for each input (DDRS, Alfarra et al. 2022, algorithm 2; "DS2" in the paper)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.errors import InputError
+from smoothcert.noise import Gaussian, Noise, Uniform
+from smoothcert.noise.ascent import ascend, plain
+from smoothcert.objectives import Objective
+from smoothcert.objectives.attack import evaluating
+
+
+@dataclass(frozen=True)
+class DS2:
+    """Before each batch the strengths of its inputs take one step (K = 1) of ascent on the soft radius, from where the
+    last epoch left them; then the objective has each input under noise of its own strength.
+
+    The model is in evaluation mode for the step, as for an attack. Strengths stay between sigma / span and sigma * span
+    (the paper sets no bounds, and they may walk away).
+
+    Args:
+        start: epochs that all inputs have the strength of the objective's noise first.
+        lr: of the ascent.
+        draws: noisy copies of an input for a step; the paper has 1, and 8 for MACER.
+        span: how far strengths may go.
+    """
+
+    start: int = 50
+    lr: float = 1e-4
+    draws: int = 1
+    span: float = 4.0
+
+    def __post_init__(self) -> None:
+        whole = ((self.start, 0), (self.draws, 1))
+        if any(isinstance(n, bool) or not isinstance(n, int) or n < least for n, least in whole):
+            raise InputError(
+                f"start and draws of ds2 must be whole numbers from 0 and from 1, got {self.start} and {self.draws}"
+            )
+        if not self.lr > 0 or not self.span > 1:
+            raise InputError(f"lr of ds2 must be above 0 and span above 1, got {self.lr} and {self.span}")
+
+    def first(self, objective: Objective, size: int, device: torch.device) -> Tensor:
+        """Where the strengths of `size` inputs begin, (N,)."""
+        if not objective.classifies or not isinstance(objective.noise, Gaussian | Uniform) or objective.noise.grid:
+            raise InputError(
+                "ds2 needs an objective that classifies, and gaussian or uniform noise without a grid, "
+                f"got {objective.name} with {objective.noise}"
+            )
+        return torch.full((size,), objective.noise.strength, device=device)
+
+    def improve(
+        self, objective: Objective, model: nn.Module, x: Tensor, strength: Tensor, stream: torch.Generator
+    ) -> Tensor:
+        """The strengths (B,) of inputs x (B, ...) one step further."""
+        noise = plain(objective.noise)
+        units = _copies(noise.with_strength(1.0), x, self.draws, stream)
+        with evaluating(model):
+            moved = ascend(lambda noisy: objective.scores(model, noisy), noise, x, strength, units, lr=self.lr)
+        return moved.clamp(noise.strength / self.span, noise.strength * self.span)
+
+
+def _copies(noise: Noise, x: Tensor, draws: int, stream: torch.Generator) -> Tensor:
+    """Noises of every input, (B, m, ...)."""
+    zeros = torch.zeros_like(x).repeat_interleave(draws, dim=0)
+    return noise.draw(zeros, stream).view(len(x), draws, *x.shape[1:])

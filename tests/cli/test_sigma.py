@@ -1,0 +1,221 @@
+"""`certify --sigma-per-input`: what is recorded, resumed, verified, shown, predicted and refused."""
+
+import dataclasses
+import json
+import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+from typer.testing import CliRunner, Result
+
+from smoothcert import datasets
+from smoothcert.analysis.replay import recorded_geometry, replay
+from smoothcert.architectures import Architecture, build, save
+from smoothcert.certify import Certificate, described_procedure
+from smoothcert.cli import app
+from smoothcert.noise import Gaussian as GaussianNoise
+from smoothcert.objectives import Gaussian
+from smoothcert.training import train
+
+
+def call(*arguments: object) -> Result:
+    return CliRunner().invoke(app, [str(a) for a in arguments])
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model that has learnt something, and a run of it."""
+    path = tmp_path_factory.mktemp("sigma")
+    spec, data = Architecture("lenet", 10, (1, 8, 8)), datasets.load("digits", "train")
+    net, noise = build(spec, seed=0), GaussianNoise(0.25)
+    x, y = data.tensors(range(600)), torch.from_numpy(data.labels[:600].copy())
+    train(net, (x, y), Gaussian(noise), epochs=2, batch_size=32)
+    save(path / "net.safetensors", net, spec, {"noise": noise.describe()})
+    done = certify(path, path / "run")
+    assert done.exit_code == 0, done.output
+    return path
+
+
+def certify(folder: Path, out: Path, *more: object) -> Result:
+    return call(
+        "certify", "--model", folder / "net.safetensors", "--data", "digits", "--out", out, "--n", 300, "--limit", 4,
+        "--workers", 1, "--sigma-per-input", "bracket", "--sigma-draws", 32, *more,
+    )  # fmt: skip
+
+
+def records(run: Path) -> list[dict[str, object]]:
+    found = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
+    return [record["certificate"] for record in sorted(found, key=lambda record: record["index"])]
+
+
+def test_what_is_recorded(folder: Path) -> None:
+    config = json.loads((folder / "run" / "run.json").read_text())
+    search = {"method": "bracket", "steps": 11, "draws": 32, "n": 400, "alpha": 0.001, "span": 4.0}
+    assert config["sigma_search"] == search, "n is that of the certificates, n0 included"
+    assert config["noise"]["sigma"] == 0.25
+    found = records(folder / "run")
+    assert {certificate["scope"] for certificate in found} == {"this input's own classifier"}
+    assert len({certificate["noise"]["sigma"] for certificate in found}) > 1  # type: ignore[index]
+
+
+def test_resume_gives_the_same(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines(keepends=True)
+    (tmp_path / "run" / "records.jsonl").write_text(lines[0] + lines[2][:50])
+    assert certify(folder, tmp_path / "run").exit_code == 0
+    assert records(tmp_path / "run") == records(folder / "run")
+    other = certify(folder, tmp_path / "run", "--sigma-steps", 5)
+    assert (other.exit_code, "sigma_search.steps is 11, now 5" in other.stderr) == (2, True)
+    fixed = call(
+        "certify", "--model", folder / "net.safetensors", "--data", "digits", "--out", tmp_path / "run", "--n", 300,
+        "--limit", 4, "--workers", 1,
+    )  # fmt: skip
+    assert (fixed.exit_code, "another configuration (sigma_search is" in fixed.stderr) == (2, True)
+
+
+def test_verify_draws_again_and_searches_again(folder: Path, tmp_path: Path) -> None:
+    run, model = folder / "run", folder / "net.safetensors"
+    assert call("verify", run).exit_code == 0, call("verify", run).output
+    done = call("verify", run, "--model", model, "--fresh", 200, "--pick", 1)
+    assert done.exit_code == 0, done.output
+    assert "4 of 4 records hold" in done.stdout
+    # A run with other strengths than the search finds: its votes are honest, how they were chosen is not.
+    other = tmp_path / "other"
+    assert certify(folder, other, "--sigma-steps", 2).exit_code == 0
+    config = json.loads((other / "run.json").read_text())
+    config["sigma_search"]["steps"] = 11
+    (other / "run.json").write_text(json.dumps(config))
+    assert call("verify", other).exit_code == 0, "the claims follow from the votes"
+    done = call("verify", other, "--model", model, "--json")
+    found = {finding["check"] for finding in json.loads(done.stdout)["findings"]}
+    assert (done.exit_code, found) == (1, {"sigma"}), done.output
+
+
+def changed(folder: Path, out: Path, change: Callable[[dict[str, Any]], None], rows: Sequence[int]) -> Path:
+    """A copy of the run with another certificate, consistent in itself, in some rows."""
+    shutil.copytree(folder / "run", out)
+    lines = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    for row in rows:
+        change(lines[row]["certificate"])
+        old = Certificate.from_json(lines[row]["certificate"])
+        new = replay(old, described_procedure(dict(old.procedure)), recorded_geometry(old.noise))
+        claims = {name: getattr(new, name) for name in ("label", "radius", "reason", "p_lower", "p_upper")}
+        lines[row]["certificate"] = dataclasses.replace(old, **claims).to_json()
+    (out / "records.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    return out
+
+
+def test_a_strength_that_nobody_can_draw_is_found(folder: Path, tmp_path: Path) -> None:
+    """Too strong for the grid: it cannot be drawn again, and must not pass for that."""
+    out = changed(folder, tmp_path / "run", lambda certificate: certificate["noise"].update(sigma=500.0), [0])
+    done = call("verify", out, "--model", folder / "net.safetensors", "--json")
+    found = [finding["check"] for finding in json.loads(done.stdout)["findings"]]
+    assert (done.exit_code, found) == (1, ["sigma", "noise"])
+
+
+@pytest.mark.parametrize("sigma", [0.3, 2.0], ids=["between", "beyond"])
+def test_a_strength_where_no_search_ends_is_found_without_the_model(folder: Path, tmp_path: Path, sigma: float) -> None:
+    out = changed(folder, tmp_path / "run", lambda certificate: certificate["noise"].update(sigma=sigma), [1])
+    done = call("verify", out, "--json")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (done.exit_code, finding["check"]) == (1, "sigma")
+    assert "where the search of the run cannot end" in finding["sentence"]
+
+
+def test_another_torch_is_no_excuse_for_other_strengths(folder: Path, tmp_path: Path) -> None:
+    out, config = tmp_path / "run", json.loads((folder / "run" / "run.json").read_text())
+    assert certify(folder, out, "--sigma-steps", 2).exit_code == 0  # other strengths, and honest votes of them
+    lines = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    for line in lines:
+        line["certificate"]["classifier"]["torch"] = "1.0"
+    config["classifier"]["torch"] = "1.0"
+    (out / "run.json").write_text(json.dumps(config))
+    (out / "records.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    done = call("verify", out, "--model", folder / "net.safetensors", "--json")
+    found = {finding["check"] for finding in json.loads(done.stdout)["findings"]}
+    assert (done.exit_code, found) == (1, {"sigma"}), done.output
+
+
+def test_a_scope_that_is_not_the_runs_is_found(folder: Path, tmp_path: Path) -> None:
+    shutil.copytree(folder / "run", tmp_path / "run")
+    text = (tmp_path / "run" / "records.jsonl").read_text()
+    (tmp_path / "run" / "records.jsonl").write_text(text.replace("this input's own classifier", "fixed classifier", 1))
+    done = call("verify", tmp_path / "run", "--json")
+    (finding,) = json.loads(done.stdout)["findings"]
+    assert (done.exit_code, finding["check"]) == (1, "scope")
+    assert "that of the run's settings is \"this input's own classifier\"" in finding["sentence"]
+
+
+def test_tables_and_reports_say_the_scope(folder: Path, tmp_path: Path) -> None:
+    table = call("analyze", folder / "run")
+    assert "gaussian sigma per input" in table.stdout
+    assert "4 of 4 certificates are of this input's own classifier" in " ".join(table.output.split())
+    assert call("report", folder / "run", "--out", tmp_path / "page.html").exit_code == 0
+    page = (tmp_path / "page.html").read_text()
+    assert "Each certificate is of its input's own classifier." in page or "input\\u0027s own classifier" in page
+    assert "--sigma-per-input bracket --sigma-steps 11 --sigma-draws 32" in page
+
+
+def test_predict_searches_again(folder: Path, tmp_path: Path) -> None:
+    x = datasets.load("digits", "test").inputs[:4]
+    np.save(tmp_path / "x.npy", x)
+    base = ("predict", "--model", folder / "net.safetensors", "--run", folder / "run", "--input", tmp_path / "x.npy")
+    done = call(*base, "--n", 200, "--json")
+    assert done.exit_code == 0, done.output
+    assert "claims nothing about the answers to its neighbours" in " ".join(done.stderr.split())
+    sigmas = [json.loads(line)["noise"]["sigma"] for line in done.stdout.splitlines()]
+    assert sigmas == [certificate["noise"]["sigma"] for certificate in records(folder / "run")]  # type: ignore[index]
+    refused = call(*base, "--seed", 1)
+    assert (refused.exit_code, "whose seed decides the sigma of each input" in refused.stderr) == (2, True)
+
+
+def test_through_a_memory_it_is_one_classifier(folder: Path, tmp_path: Path) -> None:
+    run, memory, model = tmp_path / "run", tmp_path / "regions.sqlite", folder / "net.safetensors"
+    done = certify(folder, run, "--memory", memory)
+    assert done.exit_code == 0, done.output
+    found, alone = records(run), records(folder / "run")
+    assert {certificate["scope"] for certificate in found} == {"memory"}
+    assert [certificate["noise"] for certificate in found] == [certificate["noise"] for certificate in alone]
+    assert [certificate["answers"] for certificate in found] == [certificate["answers"] for certificate in alone]
+    done = call("verify", run, "--model", model, "--memory", memory)
+    assert done.exit_code == 0, done.output
+    assert "gaussian sigma per input" in call("analyze", run).stdout
+
+
+@pytest.mark.parametrize("method", ["ddrs", "grid"])
+def test_the_other_methods(folder: Path, tmp_path: Path, method: str) -> None:
+    done = certify(folder, tmp_path / "run", "--sigma-per-input", method, "--sigma-steps", 3, "--limit", 1)
+    assert done.exit_code == 0, done.output
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["sigma_search"]["method"] == method
+    done = call("verify", tmp_path / "run", "--model", folder / "net.safetensors")
+    assert done.exit_code == 0, done.output
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["--sigma-per-input", "newton"], "must be one of bracket, ddrs, grid"),
+        (["--sigma-steps", 0], "steps of bracket must be at least 1"),
+        (["--procedure", "sequential", "--radius", 0.1], "--procedure sequential decides given ones"),
+        (["--noise", "ablation", "--sigma", 0.8], "ablation noise cannot be chosen per input"),
+    ],
+    ids=["method", "steps", "procedure", "noise"],
+)
+def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
+    folder: Path, tmp_path: Path, options: list[object], words: str
+) -> None:
+    done = certify(folder, tmp_path / "run", *options)
+    assert (done.exit_code, words in " ".join(done.stderr.split())) == (2, True), done.output
+    assert not (tmp_path / "run").exists()
+
+
+def test_options_without_the_search(folder: Path, tmp_path: Path) -> None:
+    done = call(
+        "certify", "--model", folder / "net.safetensors", "--data", "digits", "--out", tmp_path / "run",
+        "--sigma-draws", 3,
+    )  # fmt: skip
+    assert (done.exit_code, "go with --sigma-per-input" in done.stderr) == (2, True)
