@@ -1,15 +1,20 @@
 """What ensembles cost: python benchmarks/ensembles.py [--model cifar-resnet20] [--members 10] [--backend openvino]
 
 K-consensus: seconds per draw against (evaluations per draw) x (seconds per draw of one member), end to end with the
-same backend and workers; the bar is 1.15. And soft voting with members apart, as it is run, against one graph of all of
-them. Members are copies of one random network, moved apart until about nine of ten draws find the first two agreeing.
-Medians of interleaved runs.
+same backend and workers; the bar is 1.15. Soft voting with members apart, as it is run, against one graph of all of
+them. And members one after another against members stacked into one network (torch.vmap), bare and in eager. Members
+are copies of one random network, moved apart until about nine of ten draws find the first two agreeing.
+
+Runs are interleaved: each round takes every way once, consensus between two runs of one member. Ratios are within a
+round; printed are their median and their range, of seconds on the clock and of seconds of all cores: the second does
+not mind what else the machine does. `--n 100000 --inputs 1` for as many draws as a certificate has.
 """
 
 import argparse
 import copy
 import time
-from statistics import median
+from collections.abc import Callable
+from statistics import mean, median
 
 import torch
 from torch import Tensor, nn
@@ -72,11 +77,44 @@ def members(spec: Architecture, count: int, x: Tensor) -> list[nn.Module]:
     return apart(low)
 
 
-def seconds_per_draw(g: sc.Smoothed, x: Tensor, n: int) -> float:
-    """End to end; preparation is done before."""
-    begin = time.perf_counter()
+def seconds_per_draw(g: sc.Smoothed, x: Tensor, n: int) -> tuple[float, float]:
+    """End to end, on the clock and of all cores; preparation is done before."""
+    begin = time.perf_counter(), time.process_time()
     g.certify(x, sc.Fixed(n0=100, n=n))
-    return (time.perf_counter() - begin) / (len(x) * (n + 100))
+    draws = len(x) * (n + 100)
+    return (time.perf_counter() - begin[0]) / draws, (time.process_time() - begin[1]) / draws
+
+
+def stacked(nets: list[nn.Module]) -> Callable[[Tensor], Tensor]:
+    """All members as one batched network: the mean of their logits."""
+    weights, buffers = torch.func.stack_module_state(nets)
+    shell = copy.deepcopy(nets[0]).to("meta")
+
+    def one(w: dict[str, Tensor], b: dict[str, Tensor], x: Tensor) -> Tensor:
+        return torch.func.functional_call(shell, (w, b), (x.clone(),))
+
+    return lambda x: torch.vmap(one, (0, 0, None))(weights, buffers, x).mean(0)
+
+
+@torch.inference_mode()
+def stacking(nets: list[nn.Module], x: Tensor, repeats: int) -> list[float]:
+    """Core seconds of one call with members one after another, over those of members stacked; in one thread."""
+    apart, together = sc.SoftVoting(nets), stacked(nets)
+    torch.set_num_threads(1)
+    batch = x[:1] + 0.25 * torch.randn(128, *x.shape[1:])
+    assert torch.allclose(apart(batch), together(batch), atol=1e-3)
+    taken: list[list[float]] = [[], []]
+    for _ in range(repeats + 1):
+        for way, run in enumerate((apart, together)):
+            begin = time.process_time()
+            run(batch)
+            taken[way].append(time.process_time() - begin)
+    return [a / b for a, b in zip(taken[0][1:], taken[1][1:], strict=True)]
+
+
+def ranged(ratios: list[float]) -> str:
+    """The median, and how far they reach."""
+    return f"{median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
 
 
 def main() -> None:
@@ -85,12 +123,13 @@ def main() -> None:
     parser.add_argument("--members", type=int, default=10)
     parser.add_argument("--backend", default="openvino" if installed("openvino") else "eager")
     parser.add_argument("--workers", type=int, default=None)
-    parser.add_argument("--draws", type=int, default=20_000, help="of one member and of consensus; voting: a tenth")
-    parser.add_argument("--repeats", type=int, default=3)
+    parser.add_argument("--n", type=int, default=5_000, help="draws per input; of voting a tenth")
+    parser.add_argument("--inputs", type=int, default=4)
+    parser.add_argument("--repeats", type=int, default=5)
     options = parser.parse_args()
     torch.manual_seed(0)
     spec = SPECS[options.model]
-    x = torch.rand(4, *spec.input_shape)
+    x = torch.rand(options.inputs, *spec.input_shape)
     nets = members(spec, options.members, x)
     ways: dict[str, nn.Module] = {
         "one member": nets[0],
@@ -104,19 +143,28 @@ def main() -> None:
     }
     for g in smoothed.values():
         g.certify(x, sc.Fixed(n0=100, n=300))
-    taken: dict[str, list[float]] = {name: [] for name in ways}
+    order = ("one member", "2-consensus", "one member", "apart", "together")
+    ratios: dict[str, list[tuple[float, float]]] = {name: [] for name in ("2-consensus", "apart", "together")}
+    ones = list[float]()
     for _ in range(options.repeats):
-        for name, g in smoothed.items():
-            few = options.draws // (len(x) if name in ("one member", "2-consensus") else 10 * len(x))
-            taken[name].append(seconds_per_draw(g, x, few))
-    typical = {name: median(times) for name, times in taken.items()}
-    asked = smoothed["2-consensus"].asked
-    evaluations, one = sum(asked) / max(asked), typical["one member"]
-    print(f"{options.model} x{options.members}, {options.backend}: {1e6 * one:.0f} us per draw of one member")
-    ratio = typical["2-consensus"] / (evaluations * one)
-    print(f"2-consensus: {evaluations:.2f} evaluations per draw, {ratio:.3f} times their time (bar 1.15)")
-    for name in ("apart", "together"):
-        print(f"soft voting {name}: {typical[name] / (options.members * one):.3f} times the members' time")
+        taken: dict[str, list[tuple[float, float]]] = {name: [] for name in ways}
+        for name in order:
+            n = options.n // (10 if name in ("apart", "together") else 1)
+            taken[name].append(seconds_per_draw(smoothed[name], x, n))
+        clock, cores = (mean(pair) for pair in zip(*taken["one member"], strict=True))
+        ones.append(clock)
+        asked = smoothed["2-consensus"].asked
+        evaluations = {"2-consensus": sum(asked) / max(asked)}
+        for name, found in ratios.items():
+            count = evaluations.get(name, options.members)
+            found.append((taken[name][0][0] / (count * clock), taken[name][0][1] / (count * cores)))
+    print(f"{options.model} x{options.members}, {options.backend}, n = {options.n}, {len(x)} inputs")
+    print(f"one member: {1e6 * median(ones):.0f} us per draw")
+    print(f"2-consensus: {evaluations['2-consensus']:.2f} evaluations per draw; the bar is 1.15 times their time")
+    for name, found in ratios.items():
+        on_clock, of_cores = (ranged(list(kind)) for kind in zip(*found, strict=True))
+        print(f"{name}: {on_clock} times the time of its evaluations, of cores {of_cores}")
+    print(f"stacked against one after another, eager: {ranged(stacking(nets, x, options.repeats))} times as fast")
 
 
 if __name__ == "__main__":
