@@ -81,7 +81,14 @@ def test_ten_kills_change_nothing(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
     model, out = checkpoint(tmp_path), tmp_path / "run"
-    process = subprocess.Popen(command(model, out), stderr=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command(model, out),
+        stderr=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        # A shell starts background jobs with SIGINT ignored, and children inherit that.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
+    )
     while process.poll() is None and lines(out) < 3:
         time.sleep(0.01)
     process.send_signal(signal.SIGINT)
