@@ -142,6 +142,7 @@ def test_plan(members: list[Path]) -> None:
     assert 0 <= found["mixing_helps"] <= 1
     table = call("ensemble", "plan", *models(members), *options)
     assert "with 2-consensus" in " ".join(table.stdout.split())
+    assert "share up to" in table.stderr
     assert "with one member nothing is known" in call("ensemble", "plan", "--model", members[0], *options).stderr
 
 

@@ -63,7 +63,8 @@ def test_the_run_resumes_and_says_what_it_claims(folder: Path, tmp_path: Path) -
     assert certify(folder, folder / "run", folder / "m.sqlite").exit_code == 0
     assert (folder / "run" / "records.jsonl").read_bytes() == before
     done = certify(folder, folder / "run", tmp_path / "other.sqlite")
-    assert (done.exit_code, "another configuration" in done.stderr) == (2, True)
+    assert (done.exit_code, "is not the one that" in done.stderr) == (2, True)
+    assert not (tmp_path / "other.sqlite").exists(), "nothing is made for a run that refuses it"
     table = call("analyze", folder / "run")
     assert "through the memory" in table.stdout.replace("\n", " ")
     assert "answers through its memory" in table.stderr

@@ -66,7 +66,8 @@ def test_resume_gives_the_same(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run", tmp_path / "run")
     lines = (tmp_path / "run" / "records.jsonl").read_text().splitlines(keepends=True)
     (tmp_path / "run" / "records.jsonl").write_text(lines[0] + lines[2][:50])
-    assert certify(folder, tmp_path / "run").exit_code == 0
+    done = certify(folder, tmp_path / "run")
+    assert (done.exit_code, "claims nothing about neighbours" in done.stderr) == (0, True)
     assert records(tmp_path / "run") == records(folder / "run")
     other = certify(folder, tmp_path / "run", "--sigma-steps", 5)
     assert (other.exit_code, "sigma_search.steps is 11, now 5" in other.stderr) == (2, True)
@@ -177,6 +178,7 @@ def test_through_a_memory_it_is_one_classifier(folder: Path, tmp_path: Path) -> 
     run, memory, model = tmp_path / "run", tmp_path / "regions.sqlite", folder / "net.safetensors"
     done = certify(folder, run, "--memory", memory)
     assert done.exit_code == 0, done.output
+    assert "claims nothing about neighbours" not in done.stderr
     found, alone = records(run), records(folder / "run")
     assert {certificate["scope"] for certificate in found} == {"memory"}
     assert [certificate["noise"] for certificate in found] == [certificate["noise"] for certificate in alone]

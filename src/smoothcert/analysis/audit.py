@@ -21,8 +21,8 @@ from smoothcert.certify import ABSTAIN, Certificate, Procedure, Scope, described
 from smoothcert.errors import InputError
 from smoothcert.runs import Entry, Finding, Record, Run
 from smoothcert.stats.geometry import STRENGTHS
+from smoothcert.stats.lattice import PER_OCTAVE, nearest, strength
 
-PER_OCTAVE = 8  # strengths that a search may end at, between one and twice as much (`engine.sigma.lattice`)
 SAME = 1e-12  # relative: what another version of numpy or scipy may change in the last digits
 MOST_DRAWS = 10**8  # per input; beyond it nobody certifies, and tables for it would not end
 NEEDED = (
@@ -178,9 +178,9 @@ def _found(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
         return
     name = STRENGTHS.get(str(certificate.noise.get("name")), "sigma")
     try:
-        steps = PER_OCTAVE * math.log2(certificate.noise[name])
+        found, k = certificate.noise[name], nearest(certificate.noise[name])
         start, span = math.log2(run.config["noise"][name]), math.log2(run.config["sigma_search"]["span"])
-        can_be = abs(steps - round(steps)) < 1e-9 and abs(round(steps) - PER_OCTAVE * start) < PER_OCTAVE * span + 1
+        can_be = math.isclose(found, strength(k), rel_tol=SAME) and abs(k - PER_OCTAVE * start) < PER_OCTAVE * span + 1
     except (KeyError, TypeError, ValueError, OverflowError):
         can_be = False
     if not can_be:

@@ -60,8 +60,7 @@ def attack(
     checkpoint = ensembles.load_model(model, o.device(device or o.run_device(opened)))
     dataset = o.run_data(opened, data, data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
-    calibration = o.run_calibration(opened, None, data_root)
-    about: dict[str, Any] = {"workers": workers, "calibration": calibration, "input_range": dataset.input_range}
+    about: dict[str, Any] = {"workers": workers, "input_range": dataset.input_range}
     about["input_shape"] = tuple(checkpoint.architecture.input_shape)
     about["calibration"] = o.run_calibration(opened, None, data_root)
     classes = checkpoint.architecture.num_classes

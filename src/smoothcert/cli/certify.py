@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from smoothcert.cli import options as o
 from smoothcert.cli.progress import certifying
+
+if TYPE_CHECKING:
+    from smoothcert.architectures import Checkpoint
 
 
 def certify(
@@ -71,7 +74,7 @@ def certify(
     from smoothcert import datasets, ensembles
     from smoothcert.cli.procedures import ProcedureOptions
     from smoothcert.engine import Smoothed
-    from smoothcert.execution import run_config
+    from smoothcert.execution import check_memory, run_config
     from smoothcert.runs import Run
     from smoothcert.runs.evaluations import add_evaluations
 
@@ -82,6 +85,7 @@ def certify(
     checkpoint = ensembles.load_model(model, o.device(device))
     dataset = datasets.load(data, split, root=data_root)
     backend, batch_size = o.resumed(out, backend, batch_size)
+    remembered = o.memory(memory)
     calibrating, named = o.calibration(backend, calibration, data, data_root)
     smoothed = Smoothed(
         checkpoint.model,
@@ -95,7 +99,7 @@ def certify(
         backend=backend,
         calibration=calibrating,
         search=o.search(sigma_per_input, sigma_steps, sigma_draws, chosen),
-        memory=o.memory(memory),
+        memory=remembered,
         input_range=dataset.input_range,
         input_shape=tuple(checkpoint.architecture.input_shape),
     )
@@ -103,15 +107,26 @@ def certify(
     if held_out := checkpoint.details.get("held_out"):
         chosen_inputs = dataset.tensors(subset.indices(len(dataset)))
         ensembles.refuse_overlap(set(held_out), chosen_inputs, f"--data {data}")
-    about = {
-        "file": model[0].name if len(model) == 1 else [path.name for path in model],
-        "architecture": checkpoint.architecture.to_json(),
-        "fingerprint": checkpoint.fingerprint,
-        **{key: checkpoint.details[key] for key in ("ensemble",) if key in checkpoint.details},
-        **named,
-    }
-    run = Run.start(out, run_config(smoothed, chosen, dataset, subset, about))
+    if (out / "run.json").exists():  # before a memory is made that the run would refuse
+        check_memory(Run.open(out), remembered)
+    run = Run.start(out, run_config(smoothed, chosen, dataset, subset, _about(model, checkpoint) | named))
     certifying(run, smoothed, chosen, dataset)
     if smoothed.asked and isinstance(checkpoint.model, ensembles.Ensemble):
         typer.echo(add_evaluations(out, smoothed.asked, checkpoint.model.cost))
     typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")
+    if sigma_per_input is not None and memory is None:
+        typer.echo(
+            "warning: each certificate is of its input's own classifier, and claims nothing about neighbours; for a "
+            "claim about one classifier give --memory, and another --out",
+            err=True,
+        )
+
+
+def _about(model: list[Path], checkpoint: Checkpoint) -> dict[str, Any]:
+    """What the run says of its model."""
+    return {
+        "file": model[0].name if len(model) == 1 else [path.name for path in model],
+        "architecture": checkpoint.architecture.to_json(),
+        "fingerprint": checkpoint.fingerprint,
+        **{key: checkpoint.details[key] for key in ("ensemble",) if key in checkpoint.details},
+    }

@@ -173,9 +173,14 @@ def plan(
     content: dict[str, Any] = {"zeta_p": model_.zeta_p, "sizes": [dataclasses.asdict(row) for row in rows]}
     if len(model) > 1:
         top, most = variance.mixing(logits)
-        content["mixing_helps"] = float((top > most).mean())
+        content["mixing_helps"], content["shared"] = float((top > most).mean()), float(most.mean() / top.mean())
     _say(table, content, as_json=as_json)
-    if len(model) < 2:
+    if len(model) > 1:
+        sentence = (
+            f"two of these members share up to {content['shared']:.0%} of the variance of one: the less they do, "
+        )
+        typer.echo(f"note: {sentence}the more they bring together; compare kinds of members by it", err=True)
+    else:
         typer.echo("note: with one member nothing is known of how members differ; give several", err=True)
 
 

@@ -13,6 +13,7 @@ from smoothcert.certify import Certificate, Predict, Prediction, Procedure, Scop
 from smoothcert.engine.remembering import Remembers, inserted, predicted
 from smoothcert.engine.smoothed import Inputs, Smoothed
 from smoothcert.ensembles import SoftmaxVoting, minimum_variance_weights_per_input
+from smoothcert.ensembles.minimum_variance import PAPER, Estimation
 from smoothcert.noise import Noise
 
 Answer = TypeVar("Answer", Certificate, Prediction)
@@ -38,10 +39,7 @@ class OwnWeights:
         memory: through which answers go; its inputs come in the order in which they are certified.
         backend: how members are run; see `Smoothed`. Weights are found by torch.
         calibration: training inputs, for int8.
-        draws: n of the algorithm, noisy copies of the input.
-        copies: m, perturbed copies of each member.
-        share: t, the probability that a parameter is perturbed.
-        spread: standard deviation of the perturbation.
+        estimation: how the variances behind the weights are estimated.
     """
 
     members: Sequence[nn.Module]
@@ -51,15 +49,12 @@ class OwnWeights:
     memory: Remembers | None = None
     backend: str = "eager"
     calibration: Inputs | None = None
-    draws: int = 10
-    copies: int = 10
-    share: float = 0.3
-    spread: float = 0.01
+    estimation: Estimation = PAPER
 
     def weights(self, x: Tensor) -> list[tuple[float, ...]]:
         """Of each input x (B, ...): one per member, and they sum to one."""
         found = minimum_variance_weights_per_input(
-            self.members, x, noise=self.noise, seed=self.seed, **self._settings()
+            self.members, x, noise=self.noise, estimation=self.estimation, seed=self.seed
         )
         return [one.weights for one in found]
 
@@ -101,13 +96,13 @@ class OwnWeights:
             calibration=self.calibration,
         )
 
-    def _settings(self) -> dict[str, Any]:
-        return {"draws": self.draws, "copies": self.copies, "share": self.share, "spread": self.spread}
-
     def _about(self, x: Tensor) -> dict[str, Any]:
         """What all answers have in common: the members and how weights are found, not the weights."""
         noise, described = self.noise.for_inputs(x).describe(), self._smoothed(None).prepared(x).description
-        named = {"kind": f"{described['kind']}, weights of each input's own", "estimation": self._settings()}
+        named = {
+            "kind": f"{described['kind']}, weights of each input's own",
+            "estimation": dataclasses.asdict(self.estimation),
+        }
         return {"classifier": described | named, "noise": noise, "seed": self.seed}
 
 

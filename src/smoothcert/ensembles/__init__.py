@@ -6,7 +6,11 @@ from smoothcert.ensembles.denoised import Denoised
 from smoothcert.ensembles.early_exit import EarlyExit
 from smoothcert.ensembles.file import load_model, save
 from smoothcert.ensembles.max_margin import MaxMargin
-from smoothcert.ensembles.minimum_variance import minimum_variance_weights, minimum_variance_weights_per_input
+from smoothcert.ensembles.minimum_variance import (
+    Estimation,
+    minimum_variance_weights,
+    minimum_variance_weights_per_input,
+)
 from smoothcert.ensembles.ranking import Ranking, rank
 from smoothcert.ensembles.registry import AGGREGATIONS
 from smoothcert.ensembles.sampling import refuse_overlap
@@ -20,6 +24,7 @@ __all__ = [
     "Denoised",
     "EarlyExit",
     "Ensemble",
+    "Estimation",
     "HardVoting",
     "MaxMargin",
     "Ranking",

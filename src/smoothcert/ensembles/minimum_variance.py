@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 
 import numpy as np
 import torch
@@ -35,15 +36,38 @@ FLOOR = 0.05
 INPUTS = 32  # at once, so that memory does not grow with their number
 
 
+@dataclass(frozen=True)
+class Estimation:
+    """How variances are estimated: the settings of algorithm 2.
+
+    Args:
+        draws: n, noisy copies of each input.
+        copies: m, perturbed copies of each member, which stand for other training seeds.
+        share: t, the probability that a parameter is perturbed.
+        spread: standard deviation of the perturbation.
+    """
+
+    draws: int = 10
+    copies: int = 10
+    share: float = 0.3
+    spread: float = 0.01
+
+    def __post_init__(self) -> None:
+        if self.draws < 1 or self.copies < 1 or self.draws * self.copies < 2:
+            raise InputError(f"draws and copies must be at least 1 and not both 1, got {self.draws} and {self.copies}")
+        if not 0 <= self.share <= 1 or self.spread < 0:
+            raise InputError(f"share must be in [0, 1] and spread not negative, got {self.share} and {self.spread}")
+
+
+PAPER = Estimation()
+
+
 def minimum_variance_weights(
     members: Sequence[nn.Module],
     x: Tensor,
     *,
     noise: Noise,
-    draws: int = 10,
-    copies: int = 10,
-    share: float = 0.3,
-    spread: float = 0.01,
+    estimation: Estimation = PAPER,
     seed: int = 0,
     apart_from: Tensor | None = None,
 ) -> Weights:
@@ -55,15 +79,12 @@ def minimum_variance_weights(
         members: the classifiers.
         x: hold-out inputs.
         noise: what is added to inputs.
-        draws: n, noisy copies of each input.
-        copies: m, perturbed copies of each member, which stand for other training seeds.
-        share: t, the probability that a parameter is perturbed.
-        spread: standard deviation of the perturbation.
-        seed: of both.
+        estimation: how variances are estimated.
+        seed: of all draws.
         apart_from: inputs (M, ...) that must not be among x: those that will be certified.
     """
     check_holdout(x, None, apart_from)
-    matrices, floored = _matrices(members, x, noise, draws, copies, share, spread, seed)
+    matrices, floored = _matrices(members, x, noise, estimation, seed)
     return _solved(matrices.mean(axis=0), float(floored.mean()))
 
 
@@ -72,10 +93,7 @@ def minimum_variance_weights_per_input(
     x: Tensor,
     *,
     noise: Noise,
-    draws: int = 10,
-    copies: int = 10,
-    share: float = 0.3,
-    spread: float = 0.01,
+    estimation: Estimation = PAPER,
     seed: int = 0,
 ) -> list[Weights]:
     """The paper's weights, of each input's own. Arguments as of `minimum_variance_weights`.
@@ -83,7 +101,7 @@ def minimum_variance_weights_per_input(
     They make another classifier at every input: a certificate of it claims nothing about how a neighbour is answered,
     whose weights are others, unless answers go through a memory of certified regions.
     """
-    matrices, floored = _matrices(members, x, noise, draws, copies, share, spread, seed)
+    matrices, floored = _matrices(members, x, noise, estimation, seed)
     return [_solved(matrix, float(share_of)) for matrix, share_of in zip(matrices, floored, strict=True)]
 
 
@@ -118,49 +136,32 @@ def objective_matrix(z: Array) -> tuple[Array, float]:
 
 
 def _matrices(
-    members: Sequence[nn.Module],
-    x: Tensor,
-    noise: Noise,
-    draws: int,
-    copies: int,
-    share: float,
-    spread: float,
-    seed: int,
+    members: Sequence[nn.Module], x: Tensor, noise: Noise, estimation: Estimation, seed: int
 ) -> tuple[Array, Array]:
     """Q of each input, (N, k, k), and the share of its margins that were floored, (N,)."""
-    if draws < 1 or copies < 1 or draws * copies < 2:
-        raise InputError(f"draws and copies must be at least 1 and not both 1, got {draws} and {copies}")
-    if not 0 <= share <= 1 or spread < 0:
-        raise InputError(f"share must be in [0, 1] and spread not negative, got {share} and {spread}")
     found = [
         objective_matrix(_margins(one))
         for chunk in torch.split(x.float(), INPUTS)
-        for one in _probabilities(members, chunk, noise, draws, copies, share, spread, seed)
+        for one in _probabilities(members, chunk, noise, estimation, seed)
     ]
     return np.stack([Q for Q, _ in found]), np.array([floored for _, floored in found])
 
 
 def _probabilities(
-    members: Sequence[nn.Module],
-    x: Tensor,
-    noise: Noise,
-    draws: int,
-    copies: int,
-    share: float,
-    spread: float,
-    seed: int,
+    members: Sequence[nn.Module], x: Tensor, noise: Noise, estimation: Estimation, seed: int
 ) -> Iterator[Array]:
     """Per input, the probabilities (k, copies * draws, C) of all copies of all members under the same noise."""
     out: list[list[Tensor]] = []
     with evaluating(members):
-        batches = [batch for _, batch in noisy(x, noise, draws, seed, "minimum variance")]
+        batches = [batch for _, batch in noisy(x, noise, estimation.draws, seed, "minimum variance")]
         for k, member in enumerate(members):
             out.append([])
-            for copy in range(copies):
-                with perturbed(member, share, spread, generator(seed, "", f"perturb {k}", copy)):
+            for copy in range(estimation.copies):
+                stream = generator(seed, "", f"perturb {k}", copy)
+                with perturbed(member, estimation.share, estimation.spread, stream):
                     device = device_of(member)
                     scores = torch.cat([member(batch.to(device, copy=True)).double().cpu() for batch in batches])
-                out[-1].append(scores.softmax(1).view(len(x), draws, -1))
+                out[-1].append(scores.softmax(1).view(len(x), estimation.draws, -1))
     every = torch.stack([torch.stack(one, 1) for one in out], 1)  # (N, k, copies, draws, C)
     for one in every.flatten(2, 3):
         yield one.numpy()

@@ -77,7 +77,7 @@ def _recipe(data: str, network: str, row: Row, number: int, sigma: float) -> Rec
 def _fast(recipe: Recipe, epochs: int, weight_decay: float) -> Recipe:
     """Few epochs under a one-cycle; warm-ups and delays keep their share of the training.
 
-    MACER's hinge is steep: with the paper's lambda the gradient of the robustness term is 10 to 200 times that of the
+    MACER's hinge is steep: with the paper's lambda the gradient of the robustness term is many times that of the
     classification. On MNIST the long recipe has it at learning rates up to 0.001, for 60 epochs; at those of a
     one-cycle it undoes what was learnt. Departure there: lambda is a 32nd, from a quarter of the training on.
     On CIFAR-10 lambda is the paper's, and so is the learning rate, 0.01.

@@ -17,11 +17,11 @@ from typing import Any
 from smoothcert.errors import InputError
 from smoothcert.runs.finding import Entry, Finding
 from smoothcert.runs.record import Record
+from smoothcert.stats.geometry import STRENGTHS
 
 FORMAT = 2
 # What reading JSON that was made by somebody else can raise.
 DAMAGE = (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError, MemoryError)
-STRENGTHS = ("sigma", "half_width", "scale")  # of noises, as they stand in a record
 HALF = ".run.json."  # a configuration being written; a kill may leave it behind
 
 
@@ -137,7 +137,7 @@ class Run:
 
     def _shared(self, noise: Any) -> Any:
         """Of a noise what all inputs share: not how far one is from its grid, nor a strength that was found for it."""
-        own = ("offset", *(STRENGTHS if "sigma_search" in self.config else ()))
+        own = ("offset", *(STRENGTHS.values() if "sigma_search" in self.config else ()))
         return {k: v for k, v in noise.items() if k not in own} if isinstance(noise, Mapping) else noise
 
     @contextmanager

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
@@ -16,12 +16,12 @@ from torch import Tensor
 from smoothcert.certify.conversation import check_draws
 from smoothcert.engine.classifier import Model
 from smoothcert.engine.sampler import working
-from smoothcert.engine.sigma.lattice import PER_OCTAVE, nearest, strength
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import Scale, plain
 from smoothcert.noise.base import per_row
 from smoothcert.noise.streams import BLOCK, generator, input_id
+from smoothcert.stats.lattice import PER_OCTAVE, nearest, strength
 
 Job = tuple[Tensor, Scale, int]
 """One input (...), the noise around it at sigma_0, and the seed."""
@@ -57,14 +57,21 @@ class SigmaSearch(ABC):
     def evaluations(self) -> int:
         """Of the model, at most, per input; a gradient counts as one more."""
 
-    @abstractmethod
     def strengths(
         self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
     ) -> list[float]:
         """One per input x (B, ...), which is where the model is.
 
-        `runners` are ways to run the model, one per worker; `model` is what gradients go through.
+        `runners` are ways to run the model, one per worker; `model` is what gradients go through. Each input is
+        searched by `_find`, with draws of that input alone in a call: nobody feels who else is there.
         """
+        bound = plain(noise.for_inputs(x))
+        with working(runners, threads) as submit:
+            return [future.result() for future in [submit(self._find, (one, bound, seed)) for one in x]]
+
+    def _find(self, model: Model, job: Job) -> float:
+        """The strength of one input."""
+        raise NotImplementedError(f"{type(self).__name__} finds no single strength")
 
     def noises(
         self,
@@ -100,20 +107,6 @@ class SigmaSearch(ABC):
         """The nearest strength of the lattice within reach."""
         center = nearest(noise.strength)
         return strength(min(max(nearest(value), center - self._reach), center + self._reach))
-
-
-def one_by_one(
-    find: Callable[[Model, Job], float],
-    runners: tuple[Model, ...],
-    x: Tensor,
-    noise: Noise,
-    seed: int,
-    threads: int | None,
-) -> list[float]:
-    """What `find` finds for each input, with draws of that input alone in a call: nobody feels who else is there."""
-    bound = plain(noise.for_inputs(x))
-    with working(runners, threads) as submit:
-        return [future.result() for future in [submit(find, (one, bound, seed)) for one in x]]
 
 
 def stream_of(seed: int, x: Tensor) -> torch.Generator:

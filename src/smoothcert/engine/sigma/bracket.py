@@ -16,14 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from scipy import special, stats
-from torch import Tensor
 
 from smoothcert.certify.conversation import check_draws, check_level
 from smoothcert.engine.classifier import Model
-from smoothcert.engine.sigma.base import Job, SigmaSearch, one_by_one, scores_at, stream_of
-from smoothcert.engine.sigma.lattice import nearest, strength
+from smoothcert.engine.sigma.base import Job, SigmaSearch, scores_at, stream_of
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import unit_draws
+from smoothcert.stats.lattice import nearest, strength
 
 TAIL = 0.16
 """Of the votes' confidence interval, on each side: one standard deviation, as of a normal law."""
@@ -56,12 +55,6 @@ class Bracket(SigmaSearch):
     def evaluations(self) -> int:
         """Those at sigma_0 choose the class, too."""
         return self.steps * self.draws
-
-    def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
-    ) -> list[float]:
-        """One per input, by the runners."""
-        return one_by_one(self._find, runners, x, noise, seed, threads)
 
     @torch.inference_mode()
     def _find(self, model: Model, job: Job) -> float:

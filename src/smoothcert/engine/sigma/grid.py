@@ -6,11 +6,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from torch import Tensor
 
 from smoothcert.engine.classifier import Model
-from smoothcert.engine.sigma.base import CHOOSING, Job, SigmaSearch, one_by_one, scores_at, stream_of
-from smoothcert.noise import Noise
+from smoothcert.engine.sigma.base import CHOOSING, Job, SigmaSearch, scores_at, stream_of
 from smoothcert.noise.ascent import soft_radii, unit_draws
 
 
@@ -26,12 +24,6 @@ class Grid(SigmaSearch):
     def evaluations(self) -> int:
         """All strengths, and the class."""
         return CHOOSING + self.steps * self.draws
-
-    def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
-    ) -> list[float]:
-        """One per input, by the runners."""
-        return one_by_one(self._find, runners, x, noise, seed, threads)
 
     @torch.inference_mode()
     def _find(self, model: Model, job: Job) -> float:
