@@ -46,6 +46,7 @@ def run(method: str, options: argparse.Namespace) -> Path:
         data="mnist5k",
         out=folder / "run",
         n=options.n,
+        start=options.start,
         limit=options.images,
         backend=options.backend,
     )
@@ -79,6 +80,7 @@ def main() -> None:
     parser.add_argument("--network", choices=("lenet", "lenet-small"), default="lenet")
     parser.add_argument("--sigma", type=float, choices=(0.25, 0.5, 1.0), default=0.5)
     parser.add_argument("--epochs", type=int, default=None, help="of every method; default: the recipes'")
+    parser.add_argument("--start", type=int, default=0, help="first test image")
     parser.add_argument("--images", type=int, default=500)
     parser.add_argument("--n", type=int, default=10_000)
     parser.add_argument("--backend", default="openvino-int8", help="of all certificates, as in smoothcert certify")
@@ -86,8 +88,8 @@ def main() -> None:
     options = parser.parse_args()
     folders = [run(method, options) for method in METHODS if method in options.methods]
     print(
-        f"\n{options.network} on mnist5k, sigma {options.sigma:g}, training seed {options.seed}; {options.images} test "
-        f"images, n = {options.n}, {options.backend}\n"
+        f"\n{options.network} on mnist5k, sigma {options.sigma:g}, training seed {options.seed}; test images "
+        f"{options.start}-{options.start + options.images - 1}, n = {options.n}, {options.backend}\n"
     )
     table(folders)
 

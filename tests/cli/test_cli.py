@@ -30,6 +30,19 @@ def certify(model: Path, out: Path, *more: object) -> Result:
     return call(*base, *more)
 
 
+def test_a_cut_that_leaves_few_classes_is_said(tmp_path: Path) -> None:
+    """mnist5k goes 0, 1, ..., 9, 0, 1, ...: every 10th image is a zero."""
+    spec = Architecture("lenet", 10, (1, 28, 28))
+    save(tmp_path / "net.safetensors", build(spec, seed=0), spec, {"noise": Gaussian(0.5).describe()})
+    options = ["--data", "mnist5k", "--n", 128, "--limit", 20, "--workers", 1]
+    for every, words in ((10, "the 20 chosen inputs are of 1 of the 10 classes of mnist5k"), (11, None)):
+        out = tmp_path / str(every)
+        done = call("certify", "--model", tmp_path / "net.safetensors", *options, "--every", every, "--out", out)
+        assert done.exit_code == 0, done.output
+        assert (words or "") in done.stderr
+        assert ("warning" in done.stderr) == (words is not None)
+
+
 def test_certify_then_analyze(model: Path, tmp_path: Path) -> None:
     done = certify(model, tmp_path / "run", "--every", 10)
     assert done.exit_code == 0, done.output

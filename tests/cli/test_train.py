@@ -81,6 +81,8 @@ def test_again_it_is_there_and_another_setting_is_refused(trained: Path) -> None
         ([*QUICK, "--epochs", 0], "must be positive"),
         (["train", "cifar10-resnet20-gaussian-0.25", "--data", "digits"], "images with 3 channel(s), as cifar10 has"),
         (["train", "mnist-lenet-gaussian-0.25", "--data", "minst"], "did you mean"),
+        ([*QUICK, "--accumulate", 0], "--accumulate must be at least 1 and at most the 128 inputs"),
+        ([*QUICK, "--accumulate", 2, "--set", "chunk=4"], "say the same thing"),
         ([*QUICK, "--seeds", "4-1"], "--seeds must be different whole numbers"),
         ([*QUICK, "--seeds", "1,1"], "--seeds must be different whole numbers"),
         ([*QUICK, "--seeds", "0-1", "--jobs", 0], "--jobs must be at least 1"),
@@ -95,6 +97,14 @@ def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
     assert words in done.stderr
     assert done.stderr.count("\n") == 1, "one sentence"
     assert list(tmp_path.iterdir()) == []
+
+
+def test_accumulate_splits_the_batch(trained: Path, tmp_path: Path) -> None:
+    done = call(*QUICK, "--accumulate", 3, "--out", tmp_path / "out")
+    assert done.exit_code == 0, done.output
+    recipes = [architectures.load(out / "model.safetensors").details["recipe"] for out in (trained, tmp_path / "out")]
+    assert [recipe.pop("chunk") for recipe in recipes] == [64, 43]
+    assert recipes[0] == recipes[1]
 
 
 def test_tables_are_refused(tmp_path: Path) -> None:

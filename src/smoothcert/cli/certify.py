@@ -12,6 +12,7 @@ from smoothcert.cli.progress import certifying
 
 if TYPE_CHECKING:
     from smoothcert.architectures import Checkpoint
+    from smoothcert.datasets import Dataset, Subset
 
 
 def certify(
@@ -109,6 +110,8 @@ def certify(
         ensembles.refuse_overlap(set(held_out), chosen_inputs, f"--data {data}")
     if (out / "run.json").exists():  # before a memory is made that the run would refuse
         check_memory(Run.open(out), remembered)
+    if one_sided := _one_sided(dataset, subset):
+        typer.echo(f"warning: {one_sided}", err=True)
     run = Run.start(out, run_config(smoothed, chosen, dataset, subset, _about(model, checkpoint) | named))
     certifying(run, smoothed, chosen, dataset)
     if smoothed.asked and isinstance(checkpoint.model, ensembles.Ensemble):
@@ -120,6 +123,18 @@ def certify(
             "claim about one classifier give --memory, and another --out",
             err=True,
         )
+
+
+def _one_sided(dataset: Dataset, subset: Subset) -> str | None:
+    """A data set that is ordered by class, cut by --every or --limit, may leave few of its classes."""
+    rows = subset.indices(len(dataset))
+    here, all_of_them = (len(set(labels.tolist())) for labels in (dataset.labels[rows], dataset.labels))
+    if 2 * here > all_of_them or len(rows) < 2 * all_of_them:
+        return None
+    return (
+        f"the {len(rows)} chosen inputs are of {here} of the {all_of_them} classes of {dataset.name}, which is "
+        "ordered: another --every may take all"
+    )
 
 
 def _about(model: list[Path], checkpoint: Checkpoint) -> dict[str, Any]:

@@ -28,6 +28,10 @@ def train(
         list[str],
         typer.Option("--set", help="Change a value: lr=0.05, objective.lam=6, schedule=cosine, chunk=16, ..."),
     ] = [],  # noqa: B006
+    accumulate: Annotated[
+        int | None,
+        typer.Option(help="Passes that a batch is split into, to save memory; short for --set chunk=batch/passes."),
+    ] = None,
     jobs: Annotated[
         int | None, typer.Option(help="Members trained side by side. Default: as many as cores; 1 on a GPU.")
     ] = None,
@@ -44,6 +48,8 @@ def train(
     from smoothcert.training import Group, launched
 
     chosen = change(find(recipe), [*changes, *([] if epochs is None else [f"epochs={epochs}"])])
+    if accumulate is not None:
+        chosen = change(chosen, [f"chunk={_chunk(accumulate, chosen.batch_size, changes)}"])
     numbers = [seed] if seeds is None else several(seeds)
     with launched(o.device(device)) as where:
         members = [
@@ -94,6 +100,15 @@ def several(text: str) -> list[int]:
     if not numbers or len(set(numbers)) < len(numbers):
         raise InputError(f"--seeds must be different whole numbers, as in 0-4 or 0,3,7, got {text!r}")
     return numbers
+
+
+def _chunk(passes: int, batch: int, changes: list[str]) -> int:
+    """Inputs per pass for --accumulate."""
+    if any(change.startswith("chunk=") for change in changes):
+        raise InputError("--accumulate and --set chunk say the same thing; leave one out")
+    if not 1 <= passes <= batch:
+        raise InputError(f"--accumulate must be at least 1 and at most the {batch} inputs of a batch, got {passes}")
+    return -(-batch // passes)
 
 
 def _jobs(jobs: int | None, members: int, device: str) -> int:

@@ -32,42 +32,38 @@ from smoothcert.engine.classifier import Model
 def prepare(job: Job) -> Prepared:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(job)
-    compiled = _compile(job, content)
-    require_agreement(job, _runner(compiled))
-    return Prepared(lambda: Padded(_runner(compiled), job.rows), _about("openvino", job.precision, content))
+    require_agreement(job, _runner(content))
+    return Prepared(lambda: Padded(_runner(content), job.rows), _about("openvino", job.precision, content))
 
 
 def prepare_int8(job: Job) -> Prepared:
     """int8 weights and activations, quantised after training: another classifier than the given one."""
     content = artifact(job, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(job))
     size = struct.unpack("<Q", content[:8])[0]
-    compiled = _compile(job, content[8 : 8 + size], content[8 + size :])
+    graph, weights = content[8 : 8 + size], content[8 + size :]
     about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(job)}
-    agreement = vote_agreement(job, _runner(compiled))
-    return Prepared(lambda: Padded(_runner(compiled), job.rows), about | {"agreement": agreement})
+    agreement = vote_agreement(job, _runner(graph, weights))
+    return Prepared(lambda: Padded(_runner(graph, weights), job.rows), about | {"agreement": agreement})
 
 
-def _compile(job: Job, model: bytes, weights: bytes = b"") -> Any:
+def _runner(model: bytes, weights: bytes = b"") -> Model:
+    """A network for one thread: with a single stream of one thread OpenVINO runs it where it is called.
+
+    Streams of a shared network have threads of their own, and every call waits for one to wake up.
+    """
     import openvino as ov  # noqa: PLC0415 (an extra)
 
     options = {
-        "NUM_STREAMS": job.workers,
-        "INFERENCE_NUM_THREADS": job.workers,
+        "NUM_STREAMS": 1,
+        "INFERENCE_NUM_THREADS": 1,
         "ENABLE_CPU_PINNING": False,  # threads of several processes would be pinned to the same core
         "INFERENCE_PRECISION_HINT": "f32",  # else it is bf16, silently, on processors that have it
     }
     core = ov.Core()
     try:
-        return core.compile_model(core.read_model(model, weights), "CPU", options)
+        request = core.compile_model(core.read_model(model, weights), "CPU", options).create_infer_request()
     except Exception as error:
         raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
-
-
-def _runner(compiled: Any) -> Model:
-    """A request of its own, because a request serves one thread at a time."""
-    import openvino as ov  # noqa: PLC0415 (an extra)
-
-    request = compiled.create_infer_request()
 
     def run(x: Tensor) -> Tensor:
         found = request.infer({0: ov.Tensor(x.contiguous().numpy(), shared_memory=True)}, share_outputs=True)
