@@ -6,3 +6,10 @@ class InputError(ValueError):
 
     The command line prints the sentence and exits with status 2; nothing has been written then.
     """
+
+
+def sentence(error: InputError | OSError) -> str:
+    """What is said of an error: its own sentence, or what the system says of a disk or folder, and of which."""
+    if isinstance(error, InputError):
+        return str(error)
+    return f"{error.strerror or error}" + ("" if error.filename is None else f": {error.filename}")

@@ -1,13 +1,17 @@
 """The command line as a newcomer meets it: what works, and one sentence with status 2 for what cannot."""
 
+import builtins
 import json
+import tomllib
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 from PIL import Image
 from typer.testing import CliRunner, Result
 
+from smoothcert import __main__ as entry
 from smoothcert.architectures import Architecture, build, save
 from smoothcert.cli import app, spread
 from smoothcert.noise import Gaussian
@@ -28,6 +32,22 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def certify(model: Path, out: Path, *more: object) -> Result:
     base = ["certify", "--model", model, "--data", "digits", "--out", out, "--n", 200, "--limit", 4, "--workers", 1]
     return call(*base, *more)
+
+
+def test_ctrl_c_while_loading_is_one_line(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    load = builtins.__import__
+
+    def interrupted(name: str, *rest: Any) -> Any:
+        if name == "smoothcert.cli":
+            raise KeyboardInterrupt
+        return load(name, *rest)
+
+    monkeypatch.setattr(builtins, "__import__", interrupted)
+    with pytest.raises(SystemExit) as end:
+        entry.main()
+    assert (end.value.code, capsys.readouterr().err) == (130, "\nsmoothcert: interrupted; run the same command again\n")
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())["project"]
+    assert project["scripts"] == {"smoothcert": "smoothcert.__main__:main"}, "the command goes the same way"
 
 
 def test_a_cut_that_leaves_few_classes_is_said(tmp_path: Path) -> None:

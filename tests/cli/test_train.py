@@ -1,9 +1,12 @@
 """`train` and `recipes` as a user meets them."""
 
 import json
+import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,11 +14,13 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from smoothcert import architectures
-from smoothcert.cli import app
-from smoothcert.cli.members import End, _check
+from smoothcert import architectures, datasets
+from smoothcert.cli import app, members
+from smoothcert.cli.members import End, Member, _check
+from smoothcert.cli.progress import bar
 from smoothcert.errors import InputError
-from smoothcert.recipes import RECIPES
+from smoothcert.execution import training
+from smoothcert.recipes import RECIPES, find
 
 QUICK = ["train", "mnist-lenet-gaussian-0.50-fast", "--data", "digits", "--epochs", "2"]
 
@@ -40,7 +45,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_the_folder_has_everything(trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} == {
-        "train.json", "state.safetensors", "log.jsonl", "curves.png", "model.safetensors"
+        ".lock", "train.json", "state.safetensors", "log.jsonl", "curves.png", "model.safetensors"
     }  # fmt: skip
     log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
     assert [epoch["number"] for epoch in log] == [1, 2]
@@ -71,6 +76,14 @@ def test_again_it_is_there_and_another_setting_is_refused(trained: Path) -> None
     assert {path: path.read_bytes() for path in trained.iterdir()} == before
 
 
+def test_curves_that_a_kill_left_out_are_made(trained: Path, tmp_path: Path) -> None:
+    shutil.copytree(trained, tmp_path / "out")
+    (tmp_path / "out" / "curves.png").unlink()
+    again = call(*QUICK, "--out", tmp_path / "out")
+    assert (again.exit_code, "already trained" in again.stdout) == (0, True), again.output
+    assert (tmp_path / "out" / "curves.png").exists()
+
+
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
@@ -85,6 +98,18 @@ def test_again_it_is_there_and_another_setting_is_refused(trained: Path) -> None
         ([*QUICK, "--accumulate", 2, "--set", "chunk=4"], "say the same thing"),
         ([*QUICK, "--seeds", "4-1"], "--seeds must be different whole numbers"),
         ([*QUICK, "--seeds", "1,1"], "--seeds must be different whole numbers"),
+        ([*QUICK, "--seeds", "0-"], "--seeds must be different whole numbers"),
+        ([*QUICK, "--seeds", "0,5-2"], "--seeds must be different whole numbers"),
+        ([*QUICK, "--seeds", "0,,2"], "--seeds must be different whole numbers"),
+        ([*QUICK, "--seeds", ""], "--seeds must be different whole numbers"),
+        ([*QUICK, "--seeds", "0-99999999999999"], "--seeds may name at most 1000 members"),
+        ([*QUICK, "--seeds", "0-1", "--seed", 0], "--seed 0 and --seeds 0-1 say two things"),
+        ([*QUICK, "--seed", 2**70], "--seed must lie between -2^63 and 2^63 - 1"),
+        ([*QUICK, "--set", "lr=Infinity"], "must be positive and finite"),
+        (
+            ["train", "mnist-lenet-smoothadv-0.50", "--data", "digits", "--set", "objective.attack.bounds=5"],
+            "bounds of an attack must be two numbers",
+        ),
         ([*QUICK, "--seeds", "0-1", "--jobs", 0], "--jobs must be at least 1"),
         ([*QUICK, "--device", "abacus"], "--device 'abacus' cannot be used here"),
     ],
@@ -148,6 +173,62 @@ def test_torchrun_trains_the_same_model(trained: Path, tmp_path: Path) -> None:
     one, two = weights(trained / "model.safetensors"), weights(tmp_path / "out" / "model.safetensors")
     for name in one:
         torch.testing.assert_close(two[name], one[name], rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_what_the_first_process_is_refused_all_say(rank: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A folder of something else, which only the first process looks into."""
+    told: list[object] = []
+
+    class Pair:
+        rank = -1
+
+        @classmethod
+        def current(cls) -> type["Pair"]:
+            return cls
+
+        @staticmethod
+        def gather(value: object) -> list[object]:
+            told.append(value)
+            return [value, None] if rank == 0 else ["this is not ours", value]
+
+    Pair.rank = rank
+    (tmp_path / "letter.txt").write_text("dear")
+    monkeypatch.setattr(training, "Group", Pair)
+    recipe, data = find("mnist-lenet-gaussian-0.50-fast"), datasets.load("digits", "train")
+    with pytest.raises(InputError, match="exists and is not a training" if rank == 0 else "this is not ours"):
+        training.train_recipe(recipe, data, seed=0, out=tmp_path)
+    assert len(told) == 1
+    assert [path.name for path in tmp_path.iterdir()] == ["letter.txt"]
+
+
+@pytest.mark.parametrize(("rank", "lines"), [("0", 1), ("1", 0)])
+def test_of_a_group_one_process_says_the_sentence(rank: str, lines: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANK", rank)
+    monkeypatch.setenv("LOCAL_RANK", rank)
+    done = call("train", "nothing", "--out", "out")
+    assert (done.exit_code, done.stderr.count("\n")) == (2, lines)
+
+
+def test_a_disk_error_of_a_member_is_the_sentence_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "file").touch()
+    out, said = tmp_path / "file" / "sub", list[End]()
+    alone = call(*QUICK, "--out", out)
+    member = Member(find(QUICK[1]), "digits", None, 0, out, "cpu", 1.0)
+    monkeypatch.setattr(members.signal, "signal", lambda *_: None)
+    monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
+    members._work(member, SimpleNamespace(put=said.append), os.getppid())
+    assert [f"smoothcert: {end.error}\n" for end in said] == [alone.stderr] == [f"smoothcert: Not a directory: {out}\n"]
+
+
+def test_the_time_left_is_known_where_steps_take_minutes() -> None:
+    bars, now = bar(), 0.0
+    bars.get_time = lambda: now
+    task = bars.add_task("train", total=10)
+    for done in range(1, 4):
+        now += 100.0
+        bars.update(task, completed=done)
+    assert bars.tasks[0].time_remaining == 700
 
 
 def test_a_member_that_was_killed_is_said() -> None:

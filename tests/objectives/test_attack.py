@@ -1,5 +1,6 @@
 import math
 from collections.abc import Callable
+from typing import Any
 
 import pytest
 import torch
@@ -12,6 +13,7 @@ from smoothcert.objectives.attack import evaluating, soft_gradient
 Batch = tuple[Tensor, Tensor]
 ATTACKS: list[Attack] = [PGD(0.2, 10), DDN(0.2, 10), DDN(steps=30), PGD(None, 3, 0.1), PGD(0.2, 3, bounds=None)]
 named = pytest.mark.parametrize("attack", ATTACKS, ids=str)
+BOXES: list[Any] = [5, (0.0,), (1.0, 0.0), ("0", "1"), (0.0, math.nan)]  # that are none
 W = torch.tensor([3.0, 0.0, -4.0, 0.0])  # norm 5
 
 
@@ -190,6 +192,10 @@ def test_what_cannot_work_is_refused(batch: Batch) -> None:
         (lambda: PGD(0.1, 0), "steps of an attack must be a positive integer, got 0"),
         (lambda: PGD(-0.1, 3), "eps of an attack must be at least 0"),
         (lambda: PGD(math.nan, 3), "eps of an attack must be at least 0"),
+        *(
+            (lambda b=b: PGD(0.1, 3, bounds=b), "bounds of an attack must be two numbers, the lower one first")
+            for b in BOXES
+        ),
         (lambda: PGD(None, 3), "step_size of PGD must be given"),
         (lambda: PGD(None, 3, -1.0), "step_size of PGD must be a finite number"),
         (lambda: DDN(init_norm=0.0), "init_norm of DDN must be positive"),

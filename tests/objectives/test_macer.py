@@ -135,6 +135,14 @@ def test_what_cannot_work_is_refused(options: dict[str, float], message: str) ->
         MACER(GaussianNoise(0.5), **options)  # type: ignore[arg-type]
 
 
+@pytest.mark.parametrize("strength", [[1.0], [-1.0, 1.0], [math.inf, 1.0], [math.nan, 1.0]])
+def test_strengths_that_are_none_are_refused(strength: list[float], prescribed: type[nn.Module]) -> None:
+    with pytest.raises(
+        InputError, match=r"strength must be (one number per input, \(2,\)|finite numbers of at least 0)"
+    ):
+        MACER(GaussianNoise(0.5), draws=2).loss(prescribed(ROWS), X, Y, seed(), torch.tensor(strength))
+
+
 def test_defaults_are_the_papers_and_data_is_input_major() -> None:
     objective = MACER(noise=GaussianNoise(0.25))
     assert (objective.draws, objective.lam, objective.gamma, objective.beta) == (16, 12, 8, 16)

@@ -9,7 +9,7 @@ from smoothcert.errors import InputError
 from smoothcert.noise import Ablation
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.noise.streams import generator
-from smoothcert.objectives import DDN, PGD, SmoothAdv
+from smoothcert.objectives import DDN, PGD, AdvMACER, SmoothAdv, SmoothMix
 
 NOISE = GaussianNoise(0.25)
 Batch = tuple[Tensor, Tensor]
@@ -64,6 +64,9 @@ def test_the_attack_warms_up_linearly(batch: Batch, spy: Callable[..., nn.Module
 
 
 def test_what_cannot_work_is_refused() -> None:
+    for kind in (SmoothAdv, SmoothMix, AdvMACER):
+        with pytest.raises(InputError, match=rf"attack of {kind.__name__} must be an Attack, such as .* got 'pgd'"):
+            kind(NOISE, attack="pgd")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="noise of SmoothAdv must be added to the input, ablation noise replaces"):
         SmoothAdv(Ablation(keep=0.5))
     with pytest.raises(InputError, match=r"draws of SmoothAdv must be an integer of at least 1, got 2\.5"):

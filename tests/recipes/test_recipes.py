@@ -12,7 +12,7 @@ from smoothcert.datasets import load as load_data
 from smoothcert.errors import InputError
 from smoothcert.execution.recipes import change, objective_of, schedule_of
 from smoothcert.execution.training import settings_of, train_recipe
-from smoothcert.objectives import MACER, OBJECTIVES, PGD, AdvMACER, Consistency, SmoothAdv, SmoothMix
+from smoothcert.objectives import DDN, MACER, OBJECTIVES, PGD, AdvMACER, Consistency, SmoothAdv, SmoothMix
 from smoothcert.recipes import RECIPES, Recipe, find
 from smoothcert.recipes.recipe import CHANNELS, IMAGES, IMAGES_PER_CORE_SECOND
 from smoothcert.recipes.tables import ROWS
@@ -70,8 +70,20 @@ def test_values_of_the_papers() -> None:
     smoothmix = objective_of(find("mnist-lenet-smoothmix-1.00"))
     assert isinstance(smoothmix, SmoothMix)
     assert (smoothmix.draws, smoothmix.attack, smoothmix.eta) == (4, PGD(None, 8, 1.0), 5)
+    liu = objective_of(find("cifar10-resnet110-advmacer-1.00"))
+    assert isinstance(liu, AdvMACER)
+    assert (liu.draws, liu.attack) == (4, PGD(eps=2.0, steps=2))
     assert find("mnist-lenet-smoothadv-0.50").published_acr == 1.6872
     assert find("cifar10-resnet110-gaussian-0.25").published_acr == 0.4289
+
+
+def test_a_step_has_the_inputs_of_the_authors_code() -> None:
+    """Jeong & Shin cut a batch of 256 into as many steps as there are draws; Zhai, Cohen and Salman do not."""
+    sizes = {name: find(name).batch_size for name in RECIPES if not name.endswith("-fast")}
+    assert sizes["mnist-lenet-consistency-0.25"] == sizes["cifar10-resnet110-smoothmix-0.25"] == 128
+    assert sizes["mnist-lenet-smoothmix-0.25"] == sizes["mnist-lenet-smoothadv-0.25"] == 64
+    assert sizes["mnist-lenet-macer-0.25"] == sizes["cifar10-resnet110-smoothadv-0.25"] == 256
+    assert sizes["cifar10-resnet110-macer-0.25"] == 64
 
 
 def test_strengths_per_input_are_those_of_the_paper() -> None:
@@ -136,6 +148,9 @@ def test_changes() -> None:
     assert (changed.lr, changed.epochs, changed.nesterov, changed.schedule) == (0.5, 3, True, {"name": "cosine"})
     assert changed.objective == {**recipe.objective, "draws": 2, "attack": {"name": "pgd", "eps": 0.5, "steps": 10}}
     assert recipe == find("mnist-lenet-smoothadv-0.25"), "the recipe itself is as it was"
+    ddn = objective_of(change(recipe, ["objective.attack=ddn", "objective.attack.init_norm=0.5"]))
+    assert isinstance(ddn, SmoothAdv)
+    assert ddn.attack == DDN(eps=1.0, steps=10, init_norm=0.5), "as strong as before"
     milestones = change(recipe, ["schedule=step", "schedule.milestones=[3, 5]"])
     assert schedule_of(milestones).factor(4, 9) == pytest.approx(0.1)
     assert change(find("mnist-lenet-gaussian-0.25"), ["architecture=vgg16"]).architecture == "vgg16"
@@ -152,6 +167,10 @@ def test_changes() -> None:
         ("lr=fast", "--set lr must be a number, got 'fast'"),
         ("nesterov=1", "--set nesterov must be like false"),
         ("schedule=zigzag", "--set schedule must be one of constant, step, cosine, one-cycle"),
+        ("schedule=[1]", "--set schedule must be one of"),
+        ("objective.attack=pgd", "no key 'objective.attack'"),
+        (f"lr={'[' * 100_000}", "--set lr must be a number"),
+        ("epochs=30", "lambda would set in after 30 epochs, and there are 30"),
         ("architecture=7", "--set architecture must be like"),
     ],
 )
@@ -165,7 +184,7 @@ def test_changes_that_cannot_be(text: str, words: str) -> None:
     [
         ("objective.draws=0", "draws of MACER", objective_of),
         ("sigma=-1", "sigma must be", objective_of),
-        ("epochs=1.5", "whole numbers", lambda recipe: settings_of(recipe, 0)),
+        ("epochs=40.5", "whole numbers", lambda recipe: settings_of(recipe, 0)),
     ],
 )
 def test_values_that_make_no_sense_are_refused_when_built(

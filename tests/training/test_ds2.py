@@ -15,7 +15,7 @@ from smoothcert.noise import Laplace, Noise, Uniform
 from smoothcert.noise.ascent import ascend
 from smoothcert.noise.streams import generator
 from smoothcert.objectives import MACER, PGD, AdvMACER, Gaussian, Objective, SmoothAdv
-from smoothcert.training import DS2, Session, Settings, train
+from smoothcert.training import DS2, Group, Session, Settings, train
 
 Start = Callable[..., BaseProcess]
 NOISE = GaussianNoise(0.5)
@@ -84,6 +84,19 @@ def test_every_objective_of_the_paper_is_trained_with_them(objective: Objective)
     first, second, third = (next(one.model.parameters()) for one in (at_once, later, never))
     assert not torch.equal(first, third)
     assert torch.equal(second, third), "before its start nothing changes"
+
+
+@pytest.mark.parametrize("rank", [0, 1])
+def test_a_process_gives_the_strengths_of_its_own_chunks(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """7 inputs by chunks of 3: the last one joins the second chunk, which is of the second process."""
+    settings = Settings(1, batch_size=7, chunk=3, ds2=DS2(start=0, lr=0.01))
+    one, given = Session(model(), data(7), OBJECTIVES[0], settings, None, None), list[Tensor]()
+    one.group = Group(rank, 2)
+    monkeypatch.setattr(Group, "add_up", lambda _, tensors: given.append(tensors[-1].clone()))
+    one._step(torch.arange(7))
+    own = torch.arange(7) < 3 if rank == 0 else torch.arange(7) >= 3
+    assert torch.equal(given[0] != 0, own)
+    assert bool((given[0][own] != 0.5).all())
 
 
 def test_floor_and_cap() -> None:

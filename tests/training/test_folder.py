@@ -5,6 +5,7 @@ import pytest
 
 from smoothcert.errors import InputError
 from smoothcert.training import Epoch, Folder
+from smoothcert.training import folder as module
 from smoothcert.training.folder import difference
 
 CONFIG = {"seed": 0, "recipe": {"lr": 0.1, "milestones": [1, 2]}}
@@ -21,6 +22,30 @@ def test_the_same_configuration_goes_on_and_another_is_refused(tmp_path: Path) -
     with pytest.raises(InputError, match=r"another configuration \(recipe.lr is 0.1, now 0.2\)"):
         Folder.check(out, {"seed": 0, "recipe": {"lr": 0.2, "milestones": [1, 2]}})
     assert difference(CONFIG, {**CONFIG, "extra": 1}) == "extra is None, now 1"
+
+
+def test_of_two_that_make_a_folder_at_once_one_goes_on(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The second comes between the look into the folder and the first file there."""
+    write, later = module.write_whole, {"seed": 1}
+
+    def meanwhile(path: Path, content: bytes) -> None:
+        monkeypatch.setattr(module, "write_whole", write)
+        with pytest.raises(InputError, match="is being trained by another process"), Folder.start(tmp_path, later):
+            pass
+        write(path, content)
+
+    monkeypatch.setattr(module, "write_whole", meanwhile)
+    with Folder.start(tmp_path, CONFIG):
+        assert json.loads((tmp_path / "train.json").read_text()) == CONFIG
+    with pytest.raises(InputError, match="another configuration"), Folder.start(tmp_path, later):
+        pass
+
+
+def test_drafts_of_a_killed_process_are_cleared_away(tmp_path: Path) -> None:
+    for name in (".train.json.0123abcd.tmp", ".state.safetensors.89efabcd.tmp", ".mine.tmp"):
+        (tmp_path / name).touch()
+    with Folder.start(tmp_path, CONFIG):
+        assert {path.name for path in tmp_path.iterdir()} == {".lock", ".mine.tmp", "train.json"}
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,8 @@
 import dataclasses
 import math
-from typing import ClassVar
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, ClassVar
 
 import pytest
 import torch
@@ -11,10 +13,22 @@ from smoothcert.architectures import Architecture, build
 from smoothcert.errors import InputError
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.noise.streams import generator
-from smoothcert.objectives import MACER, Gaussian, Objective, SmoothAdv
-from smoothcert.training import Augment, Constant, Epoch, Group, Step, hold_out, noisy_accuracy, train
+from smoothcert.objectives import MACER, Denoising, Gaussian, Objective, SmoothAdv
+from smoothcert.training import (
+    Augment,
+    Constant,
+    Epoch,
+    Group,
+    Session,
+    Settings,
+    Step,
+    hold_out,
+    noisy_accuracy,
+    session,
+    train,
+)
 from smoothcert.training.group import launched
-from smoothcert.training.statistics import RunningStatistics
+from smoothcert.training.statistics import RunningStatistics, sizes
 
 
 def data() -> tuple[Tensor, Tensor]:
@@ -24,10 +38,10 @@ def data() -> tuple[Tensor, Tensor]:
     return x + 4 * y[:, None] - 2, y
 
 
-def model() -> nn.Module:
+def model(*extra: nn.Module) -> nn.Module:
     with torch.random.fork_rng():
         torch.manual_seed(0)
-        return nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+        return nn.Sequential(nn.Linear(2, 8), nn.ReLU(), *extra, nn.Linear(8, 2))
 
 
 def images(size: int = 12, channels: int = 1) -> tuple[Tensor, Tensor]:
@@ -60,19 +74,105 @@ def test_training_learns_and_is_repeatable() -> None:
 
 def test_divergence_and_bad_arguments_are_said() -> None:
     x, y = data()
-    with pytest.raises(InputError, match=r"term 'cross-entropy' became .* in epoch 1: training has diverged, lower lr"):
+    with pytest.raises(InputError, match=r"became .* in epoch 1: training has diverged, lower lr"):
         train(model(), (x * 1e20, y), Gaussian(GaussianNoise(0.5)), epochs=3, lr=1e30)
     with pytest.raises(InputError, match=r"data must be .* 400 inputs and 3 labels"):
         train(model(), (x, y[:3]), Gaussian(GaussianNoise(0.5)), epochs=1)
     with pytest.raises(InputError, match=r"validation must be .* 0 inputs"):
         train(model(), (x, y), Gaussian(GaussianNoise(0.5)), epochs=1, validation=(x[:0], y[:0]))
-    for wrong in ({"epochs": 0}, {"lr": 0}, {"batch_size": -1}, {"chunk": 0}):
+    for wrong in ({"epochs": 0}, {"lr": 0}, {"lr": math.inf}, {"batch_size": -1}, {"chunk": 0}):
         with pytest.raises(InputError, match="must be positive"):
             train(model(), (x, y), Gaussian(GaussianNoise(0.5)), **{"epochs": 1} | wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="momentum must lie in"):
         train(model(), (x, y), Gaussian(GaussianNoise(0.5)), epochs=1, momentum=1.0)
+    with pytest.raises(InputError, match="weight_decay be finite"):
+        train(model(), (x, y), Gaussian(GaussianNoise(0.5)), epochs=1, weight_decay=math.inf)
     with pytest.raises(InputError, match="nesterov needs a momentum"):
         train(model(), (x, y), Gaussian(GaussianNoise(0.5)), epochs=1, momentum=0.0)
+
+
+X, Y = data()
+
+
+@pytest.mark.parametrize(
+    ("given", "words"),
+    [
+        ({"data": ((X * 10).byte(), Y)}, r"inputs of data must be float32, got torch.uint8; .* x.float\(\) / 255"),
+        ({"data": (X.double(), Y)}, r"inputs of data must be float32, got torch.float64; give x.float\(\)"),
+        ({"data": (X / 0, Y)}, "inputs of data must be finite"),
+        ({"data": (X, Y.float())}, "labels of data must be int64 .* got torch.float32"),
+        ({"data": (X, Y - 1)}, r"labels of data must be int64 numbers of classes from 0, .* the least -1"),
+        ({"data": (X, Y[:, None])}, r"labels of data must be .* got torch.int64 \(400, 1\)"),
+        ({"data": (X, Y * 7)}, "data has the label 7, but the model answers the 2 classes 0 to 1"),
+        ({"validation": (X, Y + 1)}, "validation has the label 2, but the model answers the 2 classes"),
+        ({"model": nn.Linear(2, 1)}, r"a score for each of two or more classes, \(B, C\), got \(1, 1\)"),
+        ({"model": nn.Flatten()}, "model has no parameters that require a gradient"),
+        ({"model": model().requires_grad_(False)}, "model has no parameters that require a gradient"),
+        ({"objective": "gaussian"}, "objective must be one of smoothcert.objectives, got 'gaussian'"),
+        ({"schedule": "cosine"}, "schedule must be a Schedule, such as .* got 'cosine'"),
+    ],
+)
+def test_what_cannot_be_trained_is_refused_at_the_door(given: dict[str, Any], words: str) -> None:
+    net = model()
+    options = {"model": net, "data": (X, Y), "objective": Gaussian(GaussianNoise(0.5)), "epochs": 1} | given
+    with pytest.raises(InputError, match=words):
+        train(**options)
+    assert torch.equal(next(net.parameters()), next(model().parameters()))
+
+
+def test_a_model_that_does_not_classify_may_have_any_labels() -> None:
+    train(nn.Linear(2, 2), (X, Y + 9), Denoising(GaussianNoise(0.5)), epochs=1)
+
+
+def test_the_model_is_asked_for_its_classes_without_a_trace() -> None:
+    net = model(nn.BatchNorm1d(8), nn.Dropout())
+    net[2].eval()
+    before, chance = {name: value.clone() for name, value in net.state_dict().items()}, torch.get_rng_state()
+    Session(net, data(), Gaussian(GaussianNoise(0.5)), Settings(1), None, None)
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+    assert [part.training for part in net] == [True, True, False, True, True]  # type: ignore[attr-defined]
+    assert torch.equal(torch.get_rng_state(), chance)
+
+
+def test_weights_that_the_last_step_broke_are_said_and_not_kept(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="the weights became infinite or nan in epoch 1: training has diverged"):
+        train(
+            model(), data(), Gaussian(GaussianNoise(0.5)), epochs=1, batch_size=400, lr=3e38, schedule=Constant(),
+            weight_decay=1e3, state=tmp_path / "state.safetensors",
+        )  # fmt: skip
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("pace", "looks", "first"),
+    [(0.001, [1, 51, 100], None), (1.0, [1, *range(6, 100, 5), 100], 51), (60.0, list(range(1, 101)), 1)],
+)
+def test_slow_steps_are_looked_at_more_often_with_the_same_result(
+    pace: float, looks: list[int], first: int | None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    clock, done, seen, saved = 0.0, 0, [], []
+    state = tmp_path / "state.safetensors"
+    look = Session._look
+
+    def on_step(_done: int, _total: int) -> None:
+        nonlocal clock, done
+        clock, done = clock + pace, done + 1
+        saved.append(state.exists())
+
+    def counted(self: Session, since: float, taken: int) -> float:
+        seen.append(done)
+        return look(self, since, taken)
+
+    plain = train(model(), data(), Gaussian(GaussianNoise(0.5)), epochs=1, batch_size=4)
+    monkeypatch.setattr(session, "time", SimpleNamespace(perf_counter=lambda: clock))
+    monkeypatch.setattr(Session, "_look", counted)
+    net = model()
+    slow = train(
+        net, data(), Gaussian(GaussianNoise(0.5)), epochs=1, batch_size=4, state=state, save_every=50, on_step=on_step
+    )
+    assert seen == looks
+    assert (saved.index(True) if any(saved) else None) == first, "after 50 seconds"
+    assert (slow[0].loss, slow[0].terms) == (plain[0].loss, plain[0].terms)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -144,6 +244,46 @@ def test_running_statistics_move_once_per_batch_by_the_mean_over_chunks() -> Non
     torch.testing.assert_close(norm.running_mean, 0.1 * means)
     variances = 0.6 * x[:6].transpose(0, 1).flatten(1).var(1) + 0.4 * x[6:].transpose(0, 1).flatten(1).var(1)
     torch.testing.assert_close(norm.running_var, 0.9 + 0.1 * variances)
+    assert int(norm.num_batches_tracked or 0) == 1
+
+
+@pytest.mark.parametrize("passes", [1, 2])
+def test_statistics_without_momentum_do_not_depend_on_chunks(passes: int) -> None:
+    """Equal chunks: the mean over all batches, and as many of them as without chunks."""
+    x = torch.rand(3, 8, 2, generator=torch.Generator().manual_seed(0))
+    whole, parts = nn.BatchNorm1d(2, momentum=None), nn.BatchNorm1d(2, momentum=None)
+    statistics = RunningStatistics(parts)
+    for batch in x:
+        statistics.start()
+        for part in batch.split(4):
+            with statistics.chunk(0.5):
+                for _ in range(passes):
+                    parts(part)
+        statistics.end()
+        for _ in range(passes):
+            whole(batch)
+    assert int(parts.num_batches_tracked or 0) == int(whole.num_batches_tracked or 0) == 3 * passes
+    torch.testing.assert_close(parts.running_mean, whole.running_mean)
+
+
+def test_a_single_row_joins_the_part_before_it() -> None:
+    assert (sizes(8, 3), sizes(7, 3), sizes(6, 3)) == ([3, 3, 2], [3, 4], [3, 3])
+    assert (sizes(1, 3), sizes(3, 1), sizes(2, 3)) == ([1], [1, 1, 1], [2])
+    net, steps = model(nn.BatchNorm1d(8)), list[int]()
+    x, y = data()
+    for chunk in (None, 3):
+        train(
+            net, (x[:9], y[:9]), Gaussian(GaussianNoise(0.5)), epochs=1, batch_size=4, chunk=chunk,
+            on_step=lambda _done, total: steps.append(total),
+        )  # fmt: skip
+    assert steps == [2] * 4
+
+
+def test_emulated_bfloat16_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = Session(model(), data(), Gaussian(GaussianNoise(0.5)), Settings(1), None, None)
+    one.device = torch.device("cuda")
+    monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
+    assert not one._mixed()
 
 
 def test_validation_is_accuracy_under_the_same_noise_every_epoch() -> None:
@@ -176,7 +316,7 @@ def test_the_fast_layout_is_reached(channels: int) -> None:
     """Activations of convolutions are channels-last in training, also behind inputs with one channel."""
     net = build(Architecture("lenet", 10, (channels, 8, 8)), seed=0)
     strides = []
-    net.features[0].register_forward_hook(lambda _m, _i, out: strides.append(out.stride()))  # type: ignore[union-attr]
+    net.features[0].register_forward_hook(lambda m, _, out: strides.append(out.stride()) if m.training else None)  # type: ignore[union-attr]
     train(net, images(12, channels), Gaussian(GaussianNoise(0.5)), epochs=1, batch_size=6)
     assert strides == [(32 * 64, 1, 32 * 8, 32)] * 2
 
@@ -185,7 +325,7 @@ def test_augmentation_and_steps_reach_the_caller() -> None:
     seen, steps = [], list[tuple[int, int]]()
     x, y = images(20)
     net = build(Architecture("lenet", 10, (1, 8, 8)), seed=0)
-    net.register_forward_pre_hook(lambda _m, args: seen.append(args[0].detach().clone()))
+    net.register_forward_pre_hook(lambda m, args: seen.append(args[0].detach().clone()) if m.training else None)
     train(
         net, (x, y), Gaussian(GaussianNoise(1e-6)), epochs=1, batch_size=8, chunk=3, schedule=Constant(),
         augment=Augment(crop=2, flip=True), on_step=lambda done, total: steps.append((done, total)),

@@ -41,7 +41,14 @@ def test_one_cycle_is_the_one_of_torch_at_its_corners() -> None:
 
 
 def test_what_is_no_schedule() -> None:
-    for wrong in ({}, {"every": 3, "milestones": (4,)}, {"every": -1}, {"milestones": (0, 5)}):
+    for wrong in (
+        {},
+        {"every": 3, "milestones": (4,)},
+        {"every": -1},
+        {"every": 0},
+        {"every": 2.5},
+        {"milestones": (0, 5)},
+    ):
         with pytest.raises(InputError, match="step schedule"):
             Step(**wrong)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="rise and start"):

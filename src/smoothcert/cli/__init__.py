@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import functools
+import os
 import sys
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -23,7 +25,7 @@ from smoothcert.cli import (
     train,
     verify,
 )
-from smoothcert.errors import InputError
+from smoothcert.errors import InputError, sentence
 
 app = typer.Typer(
     name="smoothcert",
@@ -41,18 +43,22 @@ def polite(command: Callable[..., None]) -> Callable[..., None]:
     def run(*args: Any, **kwargs: Any) -> None:
         try:
             command(*args, **kwargs)
-        except InputError as error:
-            print(f"smoothcert: {error}", file=sys.stderr)
-            raise typer.Exit(2) from None
-        except OSError as error:  # a disk that is full, a folder that is not ours, a name that is too long
-            where = "" if error.filename is None else f": {error.filename}"
-            print(f"smoothcert: {error.strerror or error}{where}", file=sys.stderr)
+        except (InputError, OSError) as error:  # also a disk that is full, a folder that is not ours, a long name
+            _say(f"smoothcert: {sentence(error)}")
             raise typer.Exit(2) from None
         except KeyboardInterrupt:
-            print("\nsmoothcert: stopped; run the same command again to go on from here", file=sys.stderr)
+            _say("\nsmoothcert: stopped; run the same command again to go on from here")
             raise typer.Exit(130) from None
 
     return run
+
+
+def _say(text: str) -> None:
+    """Once: of the processes that torchrun starts on a machine, the first speaks."""
+    if os.environ.get("LOCAL_RANK", os.environ.get("RANK", "0")) == "0":
+        print(text, file=sys.stderr)
+    else:
+        time.sleep(1.0)  # torchrun ends all processes as soon as one ends: the first shall have spoken by then
 
 
 for _command in (

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import typer
 
 from smoothcert.cli.progress import bar
-from smoothcert.errors import InputError
+from smoothcert.errors import InputError, sentence
 
 if TYPE_CHECKING:
     from smoothcert.recipes import Recipe
@@ -168,5 +168,5 @@ def _work(member: Member, messages: Any, parent: int) -> None:
 
     try:
         messages.put(End(member.seed, member.train(tell), None))
-    except InputError as error:
-        messages.put(End(member.seed, False, str(error)))
+    except (InputError, OSError) as error:
+        messages.put(End(member.seed, False, sentence(error)))

@@ -30,6 +30,7 @@ def bar(*extra: str) -> Progress:
         *(TextColumn(template, table_column=rest) for template in extra),
         console=Console(stderr=True),
         expand=True,
+        speed_estimate_period=3600.0,  # steps may take minutes; at most 1000 of them are looked back on
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -12,6 +13,8 @@ from smoothcert.cli import options as o
 from smoothcert.cli.members import Member, Watch, side_by_side
 from smoothcert.errors import InputError
 
+_MOST = 1000  # members
+
 
 def train(
     recipe: Annotated[str, typer.Argument(help="Name of a recipe; see: smoothcert recipes.")],
@@ -19,7 +22,9 @@ def train(
     data: Annotated[
         str | None, typer.Option(help="A data set, .npz file or image folder. Default: the recipe's.")
     ] = None,
-    seed: Annotated[int, typer.Option(help="Weights are a function of the seed, the recipe and the data.")] = 0,
+    seed: Annotated[
+        int | None, typer.Option(help="Weights are a function of the seed, the recipe and the data. Default: 0.")
+    ] = None,
     seeds: Annotated[
         str | None, typer.Option(help="Several members, as in 0-4 or 0,3,7, into OUT/seed0, OUT/seed1, ...")
     ] = None,
@@ -50,7 +55,7 @@ def train(
     chosen = change(find(recipe), [*changes, *([] if epochs is None else [f"epochs={epochs}"])])
     if accumulate is not None:
         chosen = change(chosen, [f"chunk={_chunk(accumulate, chosen.batch_size, changes)}"])
-    numbers = [seed] if seeds is None else several(seeds)
+    numbers = _seeds(seed, seeds)
     with launched(o.device(device)) as where:
         members = [
             Member(
@@ -74,10 +79,10 @@ def train(
         if not first:
             return
     for member, new in zip(members, trained, strict=True):
-        if new:
+        if new or not (member.out / "curves.png").exists():
             training_curves([member.out / "log.jsonl"], member.out / "curves.png")
         typer.echo(f"{'trained' if new else 'already trained'}: {member.out / 'model.safetensors'}")
-    if len(members) > 1 and any(trained):
+    if len(members) > 1 and (any(trained) or not (out / "curves.png").exists()):
         training_curves([member.out / "log.jsonl" for member in members], out / "curves.png")
     first_model = f"--model {members[0].out / 'model.safetensors'}"
     if chosen.objective["name"] == "denoising":
@@ -88,17 +93,28 @@ def train(
         typer.echo(f"see: smoothcert certify {first_model} --data {members[0].data} --out RUN")
 
 
+def _seeds(seed: int | None, seeds: str | None) -> list[int]:
+    if seeds is None:
+        if seed is not None and not -(2**63) <= seed < 2**63:
+            raise InputError(f"--seed must lie between -2^63 and 2^63 - 1, got {seed}")
+        return [seed or 0]
+    if seed is not None:
+        raise InputError(f"--seed {seed} and --seeds {seeds} say two things; leave one out")
+    return several(seeds)
+
+
 def several(text: str) -> list[int]:
     """The value of --seeds."""
-    numbers: list[int] = []
-    try:
-        for part in text.split(","):
-            first, _, last = part.partition("-")
-            numbers += range(int(first), int(last or first) + 1)
-    except ValueError:
-        numbers = []
-    if not numbers or len(set(numbers)) < len(numbers):
-        raise InputError(f"--seeds must be different whole numbers, as in 0-4 or 0,3,7, got {text!r}")
+    parts = [re.fullmatch("([0-9]{1,18})(?:-([0-9]{1,18}))?", part.strip()) for part in text.split(",")]
+    ends = [(int(part[1]), int(part[2] or part[1])) for part in parts if part]
+    wrong = f"--seeds must be different whole numbers, as in 0-4 or 0,3,7, got {text!r}"
+    if len(ends) < len(parts) or any(last < first for first, last in ends):
+        raise InputError(wrong)
+    if sum(last - first + 1 for first, last in ends) > _MOST:
+        raise InputError(f"--seeds may name at most {_MOST} members, got {text!r}")
+    numbers = [number for first, last in ends for number in range(first, last + 1)]
+    if len(set(numbers)) < len(numbers):
+        raise InputError(wrong)
     return numbers
 
 

@@ -38,7 +38,8 @@ def schedule_of(recipe: Recipe) -> Schedule:
 def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with values changed, each as `key=value`: `lr=0.05`, `objective.lam=6`, `schedule=cosine`.
 
-    A value is JSON, or a word. An unknown key is refused, naming the ones there are.
+    A value is JSON, or a word. An unknown key is refused, naming the ones there are; and so is a training too short for
+    a term that sets in later.
     """
     values = recipe.to_json()
     for text in changes:
@@ -47,9 +48,15 @@ def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
             raise InputError(f"--set takes key=value, as in --set lr=0.05, got {text!r}")
         try:
             value = json.loads(given)
-        except ValueError:
+        except (ValueError, RecursionError):
             value = given
         _put(values, key, value)
+    late = values["objective"].get("deferred_until", 0)
+    if late and late >= values["epochs"]:
+        raise InputError(
+            f"lambda would set in after {late:g} epochs, and there are {values['epochs']}; "
+            "set objective.deferred_until lower"
+        )
     return Recipe.from_json(values)
 
 
@@ -57,10 +64,17 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
     allowed = _keys(values)
     if key not in allowed:
         raise InputError(f"--set has no key {key!r}; the keys are {', '.join(sorted(allowed))}")
+    kinds: dict[str, Mapping[str, type[Any]]] = {"schedule": SCHEDULES, "objective.attack": ATTACKS}
+    named = kinds.get(key)
+    if named is not None and (not isinstance(value, str) or value not in named):
+        raise InputError(f"--set {key} must be one of {', '.join(named)}, got {value!r}")
     if key == "schedule":
-        if value not in SCHEDULES:
-            raise InputError(f"--set schedule must be one of {', '.join(SCHEDULES)}, got {value!r}")
         values["schedule"] = {"name": value}
+        return
+    if key == "objective.attack":  # as strong as the one before
+        kept = {field.name for field in dataclasses.fields(ATTACKS[value])} & {"eps", "steps"}
+        before = values["objective"]["attack"]
+        values["objective"]["attack"] = {"name": value} | {name: before[name] for name in kept if name in before}
         return
     *path, last = key.split(".")
     place = values
@@ -83,6 +97,7 @@ def _keys(values: Mapping[str, Any]) -> set[str]:
         "schedule": SCHEDULES[values["schedule"]["name"]],
     }
     if values["objective"].get("attack"):
+        keys.add("objective.attack")
         kinds["objective.attack"] = ATTACKS[values["objective"]["attack"]["name"]]
     if values.get("ds2"):
         kinds["ds2"] = DS2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +15,7 @@ import smoothcert
 from smoothcert import architectures
 from smoothcert.architectures import Architecture
 from smoothcert.datasets import Dataset
-from smoothcert.errors import InputError
+from smoothcert.errors import InputError, sentence
 from smoothcert.execution.recipes import made, objective_of, schedule_of
 from smoothcert.recipes import Recipe
 from smoothcert.recipes.recipe import CHANNELS
@@ -86,8 +86,16 @@ def train_recipe(
     )
     config = training_config(recipe, data, seed=seed, device=device)
     group, history = Group.current(), list[Epoch]()
-    with Folder.start(out, config) if group.rank == 0 else nullcontext(Folder(out)) as folder:
-        group.gather(None)  # the folder is there for all
+    folder, refused = Folder(out), None
+    with ExitStack() as lock:
+        if group.rank == 0:
+            try:
+                lock.enter_context(Folder.start(out, config))
+            except (InputError, OSError) as error:
+                refused = sentence(error)
+        refused = group.gather(refused)[0]  # the folder is there for all, or all stop
+        if refused is not None:
+            raise InputError(refused)
         if folder.model.exists():
             return False
 

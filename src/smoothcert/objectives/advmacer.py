@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from smoothcert.objectives.attack import PGD, Attack
+from smoothcert.objectives.attack import PGD, Attack, check_attack
 from smoothcert.objectives.base import check_count
 from smoothcert.objectives.macer import MACER
 from smoothcert.objectives.smoothadv import SmoothAdv
@@ -29,6 +29,7 @@ class AdvMACER(MACER):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        check_attack("AdvMACER", self.attack)
         check_count("warmup of AdvMACER", self.warmup, 0)
 
     def terms(

@@ -43,6 +43,10 @@ class Attack(ABC):
             raise InputError(f"steps of an attack must be a positive integer, got {self.steps}")
         if self.eps is not None and not bool((torch.as_tensor(self.eps) >= 0).all()):
             raise InputError(f"eps of an attack must be at least 0, or None for no ball, got {self.eps}")
+        if self.bounds is not None and not _is_box(self.bounds):
+            raise InputError(
+                f"bounds of an attack must be two numbers, the lower one first, or None for no box, got {self.bounds!r}"
+            )
 
     def perturb(self, model: Model, x: Tensor, y: Tensor, deltas: Tensor, *, batch_size: int | None = None) -> Tensor:
         """Perturbed inputs, like x (B, ...), that raise the smoothed loss of labels y (B,) under `deltas` (B, m, ...).
@@ -215,6 +219,17 @@ def evaluating(model: Model) -> Iterator[None]:
     finally:
         for part, mode in zip(parts, modes, strict=True):
             part.training = mode
+
+
+def check_attack(objective: str, attack: object) -> None:
+    """Refuse what is no attack, such as its name."""
+    if not isinstance(attack, Attack):
+        raise InputError(f"attack of {objective} must be an Attack, such as PGD(eps=1.0, steps=10), got {attack!r}")
+
+
+def _is_box(bounds: Any) -> bool:
+    pair = isinstance(bounds, tuple | list) and len(bounds) == 2
+    return pair and all(isinstance(end, int | float) for end in bounds) and bounds[0] < bounds[1]
 
 
 def _column(value: float | Tensor | None, x: Tensor) -> Tensor:

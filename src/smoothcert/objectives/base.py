@@ -53,6 +53,8 @@ class Objective(ABC):
         self, model: nn.Module, x: Tensor, y: Tensor, generator: torch.Generator, strength: Tensor | None = None
     ) -> Tensor:
         """Mean loss over the batch: the sum of the terms."""
+        if strength is not None:
+            _check_strength(strength, len(x))
         return torch.stack(list(self.terms(model, x, y, generator, strength).values())).sum()
 
     def at(self, epoch: float) -> Self:
@@ -97,6 +99,14 @@ def log_mean_softmax(scores: Tensor) -> Tensor:
 def copies_cross_entropy(scores: Tensor, y: Tensor) -> Tensor:
     """Cross-entropy of every copy with its input's label, averaged: scores (B, m, C), y (B,)."""
     return F.cross_entropy(scores.flatten(0, 1), y.repeat_interleave(scores.shape[1]))
+
+
+def _check_strength(strength: Tensor, inputs: int) -> None:
+    """Refuse strengths that are none; their values only on a CPU, where looking at them costs nothing."""
+    if strength.shape != (inputs,):
+        raise InputError(f"strength must be one number per input, ({inputs},), got {tuple(strength.shape)}")
+    if strength.device.type == "cpu" and not bool(((strength >= 0) & (strength < math.inf)).all()):
+        raise InputError("strength must be finite numbers of at least 0, but there are others")
 
 
 def check_count(name: str, value: int, least: int = 1) -> None:

@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from smoothcert.objectives.attack import PGD, Attack, forward
+from smoothcert.objectives.attack import PGD, Attack, check_attack, forward
 from smoothcert.objectives.base import (
     Objective,
     additive_noise,
@@ -32,6 +32,7 @@ class SmoothAdv(Objective):
 
     def __post_init__(self) -> None:
         check_additive("SmoothAdv", self.noise)
+        check_attack("SmoothAdv", self.attack)
         check_count("draws of SmoothAdv", self.draws)
         check_count("warmup of SmoothAdv", self.warmup, 0)
 

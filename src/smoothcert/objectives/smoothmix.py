@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smoothcert.noise.base import per_row
-from smoothcert.objectives.attack import PGD, Attack, forward
+from smoothcert.objectives.attack import PGD, Attack, check_attack, forward
 from smoothcert.objectives.base import (
     Objective,
     additive_noise,
@@ -44,6 +44,7 @@ class SmoothMix(Objective):
 
     def __post_init__(self) -> None:
         check_additive("SmoothMix", self.noise)
+        check_attack("SmoothMix", self.attack)
         check_count("draws of SmoothMix", self.draws)
         check_count("warmup of SmoothMix", self.warmup, 0)
         check_weight("eta of SmoothMix", self.eta)

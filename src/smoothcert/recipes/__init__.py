@@ -56,7 +56,7 @@ def _all() -> Iterator[Recipe]:
 
 def _recipe(data: str, network: str, row: Row, number: int, sigma: float) -> Recipe:
     objective = _chosen(row.objective, number)
-    batch = row.training["batch_size"]
+    batch = row.training["batch_size"] // (objective["draws"] if row.split else 1)
     where, radii = PUBLISHED.get((data, network, row.method), (None, {}))
     return Recipe(
         name=f"{data}-{network}-{row.method}-{sigma:.2f}",
@@ -70,7 +70,11 @@ def _recipe(data: str, network: str, row: Row, number: int, sigma: float) -> Rec
         source=row.source,
         published_acr=radii.get(sigma),
         published_in=where if sigma in radii else None,
-        **{"nesterov": False} | row.training | _IMAGES[data] | ({"mean": (), "std": ()} if row.denoiser else {}),
+        **{"nesterov": False}
+        | row.training
+        | {"batch_size": batch}
+        | _IMAGES[data]
+        | ({"mean": (), "std": ()} if row.denoiser else {}),
     )
 
 

@@ -65,17 +65,24 @@ class Folder:
     @classmethod
     @contextmanager
     def start(cls, path: Path, config: Mapping[str, Any]) -> Iterator[Folder]:
-        """Make the folder, or take up the same training in it. One process at a time; a second one is refused."""
-        folder = cls.check(path, config)
+        """Make the folder, or take up the same training in it. One process at a time; a second one is refused.
+
+        The lock is on a file that is never replaced nor removed, so that of two processes that make a folder at the
+        same moment one goes on. Drafts that a kill left are cleared away under it.
+        """
+        cls.check(path, config)
         path.mkdir(parents=True, exist_ok=True)
-        if not folder._config.exists():
-            write_whole(folder._config, json.dumps(config, indent=2).encode())
-        with folder._config.open() as file:
+        with (path / ".lock").open("a") as file:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except OSError:
+            except BlockingIOError:
                 raise InputError(f"{path} is being trained by another process; wait for it or stop it") from None
-            yield cls.check(path, config)  # somebody may have been faster in making it
+            folder = cls.check(path, config)  # somebody may have been faster in making it
+            for draft in path.glob(".*.????????.tmp"):
+                draft.unlink(missing_ok=True)
+            if not folder._config.exists():
+                write_whole(folder._config, json.dumps(config, indent=2).encode())
+            yield folder
 
     def log(self, history: Sequence[Epoch]) -> None:
         """Write `log.jsonl`: one line per epoch."""

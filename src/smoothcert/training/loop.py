@@ -42,20 +42,21 @@ def train(
 ) -> list[Epoch]:
     """Train `model` in place on data = (x (N, ...), y (N,)); evaluation mode when it ends. Gives what each epoch gave.
 
-    The result is a function of the arguments: the order of the data, augmentation and noise follow from
-    (seed, epoch, step, chunk). Inside a group of torch.distributed the chunks of every batch are shared out among
-    the processes, and the result is the same within rounding, whatever their number.
+    The result is a function of the arguments: the order of the data, augmentation, noise and what the model draws by
+    itself (dropout) follow from (seed, epoch, step, chunk). Inside a group of torch.distributed the chunks of every
+    batch are shared out among the processes, and the result is the same within rounding, whatever their number.
 
     Args:
-        model: where its parameters are, there it is trained.
-        data: raw inputs (noise is added to them) and labels.
+        model: where its parameters are, there it is trained. All of it is put into training mode, also layers that the
+            caller had in evaluation mode; to keep a batch-norm frozen, make it a module that is so in either mode.
+        data: raw inputs, float32 (noise is added to them), and labels, int64 from 0.
         objective: what is minimised.
         epochs: passes over the data.
         lr: the largest learning rate.
         momentum: of SGD.
         nesterov: momentum in Nesterov's form.
         weight_decay: of SGD, on all parameters.
-        batch_size: inputs per step of the optimiser.
+        batch_size: inputs per step of the optimiser; a single last one joins the step before it.
         chunk: inputs per forward and backward pass, whose gradients add up to that of the batch. It bounds the memory
             of a step and is part of the result: a chunk has noise and batch-norm statistics of its own. Default: all.
         schedule: of the learning rate; a `OneCycle` by default.

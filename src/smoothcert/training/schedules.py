@@ -57,9 +57,11 @@ class Step(Schedule):
             raise InputError(
                 f"a step schedule has either `every` or `milestones`, got {self.every} and {list(self.milestones)}"
             )
-        if any(number < 1 for number in (self.every or 1, *self.milestones)) or not self.drop > 0:
+        epochs = (1 if self.every is None else self.every, *self.milestones)
+        whole = all(isinstance(number, int) and not isinstance(number, bool) and number >= 1 for number in epochs)
+        if not whole or not 0 < self.drop < math.inf:
             raise InputError(
-                "every, milestones and drop of a step schedule must be positive, "
+                "every, milestones (whole numbers) and drop of a step schedule must be positive and finite, "
                 f"got {self.every}, {list(self.milestones)} and {self.drop}"
             )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from operator import itemgetter
 from pathlib import Path
@@ -17,13 +18,16 @@ from smoothcert.architectures.identity import weights_digest
 from smoothcert.errors import InputError
 from smoothcert.noise.streams import generator
 from smoothcert.objectives import Objective
+from smoothcert.objectives.attack import evaluating
 from smoothcert.training.group import Group
 from smoothcert.training.settings import Settings
 from smoothcert.training.state import Epoch, Position, load_state, save_state
-from smoothcert.training.statistics import RunningStatistics
+from smoothcert.training.statistics import RunningStatistics, sizes
 from smoothcert.training.validation import Data, check, noisy_accuracy
 
-LOOK_EVERY = 50  # steps between looks at the losses and the clock: a look waits for the device
+# At most so many steps, and about so many seconds, lie between looks at losses, weights and the clock: a look waits for
+# the device. Where a step takes longer, every step is looked at.
+LOOK_STEPS, LOOK_SECONDS = 50, 5.0
 SHORT = 10.0  # seconds: an epoch that ends so soon after a saved state is not worth another one
 
 
@@ -42,14 +46,18 @@ class Session:
         check("data", data)
         if validation is not None:
             check("validation", validation)
+        if not isinstance(objective, Objective):
+            raise InputError(f"objective must be one of smoothcert.objectives, got {objective!r}")
+        if not any(parameter.requires_grad for parameter in model.parameters()):
+            raise InputError("model has no parameters that require a gradient: there is nothing to train")
         self.group = Group.current()
         self.model, self.objective, self.settings = model, objective, settings
         (self.x, self.y), self.validation, self.state = data, validation, state
-        self.steps = math.ceil(len(self.x) / settings.batch_size)
+        self.steps = len(sizes(len(self.x), settings.batch_size))
         self.device = next(model.parameters()).device
         self.shared = settings.rows < settings.batch_size or self.group.size > 1
         processes, batch = self.group.size, settings.batch_size
-        if processes > math.ceil(batch / settings.rows):
+        if processes > len(sizes(batch, settings.rows)):
             raise InputError(
                 f"{processes} processes need a batch of at least so many chunks, but batch_size is {batch} and chunk "
                 f"{settings.rows}; set chunk to {max(1, batch // processes)}"
@@ -68,7 +76,10 @@ class Session:
         ds2 = settings.ds2
         self.strengths = None if ds2 is None else ds2.first(objective, len(self.x), self.device)  # (N,)
         self.position, self.saved = Position(), time.perf_counter()
+        self.ahead = 1  # steps until the next look: the first step tells how long they take
         self.losses: list[tuple[int, int, dict[str, Tensor]]] = []  # of this process: step, inputs, terms
+        if objective.classifies:
+            self._check_labels()
 
     @cached_property
     def about(self) -> dict[str, Any]:
@@ -78,6 +89,21 @@ class Session:
             "objective": self.objective.describe(),
             "data": weights_digest({"inputs": self.x, "labels": self.y}),
         }
+
+    def _check_labels(self) -> None:
+        """Refuse labels that the model has no score for: it is asked once, and is as before afterwards."""
+        with torch.no_grad(), evaluating(self.model), self._chance(("labels", 0)):
+            shape = tuple(self.objective.scores(self.model, self.x[:1].to(self.device)).shape)
+        if len(shape) != 2 or shape[1] < 2:
+            raise InputError(
+                f"model must answer a score for each of two or more classes, (B, C), got {shape} for B = 1"
+            )
+        for name, y in (("data", self.y), *([] if self.validation is None else [("validation", self.validation[1])])):
+            if int(y.max()) >= shape[1]:
+                raise InputError(
+                    f"{name} has the label {int(y.max())}, but the model answers the {shape[1]} classes "
+                    f"0 to {shape[1] - 1}; give it more outputs or leave these inputs out"
+                )
 
     def resume(self, on_epoch: Callable[[Epoch], None]) -> None:
         """Go on from the state file, if there is one; every process of a group reads it."""
@@ -94,18 +120,20 @@ class Session:
         """The rest of the epoch under way."""
         position, settings = self.position, self.settings
         order = torch.randperm(len(self.x), generator=generator(settings.seed, "train", "order", position.epoch))
-        batches = torch.split(order, settings.batch_size)
+        batches = torch.split(order, sizes(len(order), settings.batch_size))
         self.model.train()
         began, before = time.perf_counter(), position.seconds
+        since, taken = began, 0  # the last look
         while position.step < self.steps:
             self._step(batches[position.step])
-            position.step += 1
+            position.step, taken = position.step + 1, taken + 1
             on_step(position.epoch * self.steps + position.step, settings.epochs * self.steps)
-            if position.step % LOOK_EVERY == 0 and position.step < self.steps:
-                position.seconds = before + time.perf_counter() - began
-                if self._look() >= save_every:
+            if taken >= self.ahead and position.step < self.steps:
+                if self._look(since, taken) >= save_every:
+                    position.seconds = before + time.perf_counter() - began
                     self._save()
-        unsaved = self._look()
+                since, taken = time.perf_counter(), 0
+        unsaved = self._look(since, taken)
         epoch = self._finish(before + time.perf_counter() - began)
         if unsaved >= min(save_every, SHORT) or epoch.number == epoch.epochs:
             self._save()
@@ -131,7 +159,8 @@ class Session:
         moment = f"{position.epoch}/{position.step}"
         objective = self.objective.at(now)
         cuts = settings.augment.draw(len(rows), generator(settings.seed, "train", f"augment/{moment}", 0))
-        chunks = list(zip(torch.split(rows, settings.rows), torch.split(cuts, settings.rows), strict=True))
+        split = sizes(len(rows), settings.rows)
+        chunks = list(zip(torch.split(rows, split), torch.split(cuts, split), strict=True))
         self.optimizer.zero_grad(set_to_none=True)
         if self.shared:
             self.statistics.start()
@@ -152,13 +181,26 @@ class Session:
         """Add the gradient of one chunk, which is this share of its batch; `when` names its step and itself."""
         x, y = self.x[rows].to(self.device, non_blocking=True), self.y[rows].to(self.device, non_blocking=True)
         x = self.settings.augment.apply(x, cut)
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
-            strength = self._improved(objective, x, rows, when)
-            noise = generator(self.settings.seed, "train", f"noise/{when[0]}", when[1], self.device)
-            terms = objective.terms(self.model, x, y, noise, strength)
-            loss = torch.stack([term.float() for term in terms.values()]).sum()
-        (loss * share).backward()  # type: ignore[no-untyped-call]
+        with self._chance(when):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
+                strength = self._improved(objective, x, rows, when)
+                noise = generator(self.settings.seed, "train", f"noise/{when[0]}", when[1], self.device)
+                terms = objective.terms(self.model, x, y, noise, strength)
+                loss = torch.stack([term.float() for term in terms.values()]).sum()
+            (loss * share).backward()  # type: ignore[no-untyped-call]
         self.losses.append((self.position.step, len(rows), {name: term.detach() for name, term in terms.items()}))
+
+    @contextmanager
+    def _chance(self, when: tuple[str, int]) -> Iterator[None]:
+        """What the model draws by itself, as dropout does, follows from `when`; the caller's generators stay put."""
+        seed, purpose, cuda = self.settings.seed, f"model/{when[0]}", self.device.type == "cuda"
+        with torch.random.fork_rng(devices=[self.device] if cuda else []):
+            torch.set_rng_state(generator(seed, "train", purpose, when[1]).get_state())
+            if cuda:
+                torch.cuda.set_rng_state(
+                    generator(seed, "train", purpose, when[1], self.device).get_state(), self.device
+                )
+            yield
 
     def _improved(self, objective: Objective, x: Tensor, rows: Tensor, when: tuple[str, int]) -> Tensor | None:
         """The strengths of the inputs x, which are `rows`, (B,); None where all have that of the noise."""
@@ -170,7 +212,8 @@ class Session:
         return self.strengths[rows]
 
     def _mixed(self) -> bool:
-        return self.settings.mixed_precision and self.device.type == "cuda" and torch.cuda.is_bf16_supported()
+        wanted = self.settings.mixed_precision and self.device.type == "cuda"
+        return wanted and torch.cuda.is_bf16_supported(including_emulation=False)
 
     def _merge(self, rows: Tensor) -> None:
         """Gradients, batch-norm statistics and strengths of the whole batch, from what the processes have of it."""
@@ -182,36 +225,43 @@ class Session:
             gradients = [p.grad for p in parameters if p.grad is not None]
             strengths = []
             if self.strengths is not None:  # each is known to one process: the others add zeros
-                chunk = torch.arange(len(rows), device=self.device) // self.settings.rows
+                last = len(sizes(len(rows), self.settings.rows)) - 1
+                chunk = (torch.arange(len(rows), device=self.device) // self.settings.rows).clamp_max(last)
                 strengths = [torch.where(chunk % self.group.size == self.group.rank, self.strengths[rows], 0.0)]
-            self.group.add_up([*gradients, *self.statistics.mean, *strengths])
+            self.group.add_up([*gradients, *self.statistics.sums, *strengths])
             for merged in strengths:
                 self.strengths[rows] = merged  # type: ignore[index]
         self.statistics.end()
 
-    def _look(self) -> float:
-        """Add the terms of the last steps to the sums; refuse what is not finite. Gives the seconds since a state.
+    def _look(self, since: float, taken: int) -> float:
+        """Add the terms of the steps `taken` to the sums; refuse what is not finite. Gives the seconds since a state.
 
-        Terms are kept on the device until here, so that steps do not wait for numbers to be read.
+        Terms are kept on the device until here, so that steps do not wait for numbers to be read. All processes look
+        after the same steps: the pace of the slowest decides when next.
         """
         terms = [term.float() for _, _, chunk in self.losses for term in chunk.values()]
         values = iter(torch.stack(terms).tolist() if terms else [])
         mine = [(step, size, {name: next(values) for name in chunk}) for step, size, chunk in self.losses]
         self.losses.clear()
-        everyone = self.group.gather((time.perf_counter() - self.saved, mine))
+        now = time.perf_counter()
+        everyone = self.group.gather((now - self.saved, (now - since) / max(1, taken), mine))
         # In the order of steps: what broke first is named, not what broke of it.
-        for _, size, chunk in sorted((entry for _, chunks in everyone for entry in chunks), key=itemgetter(0)):
+        for _, size, chunk in sorted((entry for *_, chunks in everyone for entry in chunks), key=itemgetter(0)):
             for name, value in chunk.items():
                 if not math.isfinite(value):
-                    raise InputError(self._diverged(name, value))
+                    raise InputError(self._diverged(f"the loss term {name!r} became {value}"))
                 self.position.sums[name] = self.position.sums.get(name, 0.0) + size * value
-        return max(clock for clock, _ in everyone)
+        # No state and no model is ever made of weights that the last step broke.
+        tensors = [*(p for p in self.model.parameters() if p.requires_grad), *self.statistics.buffers]
+        if not bool(torch.stack([tensor.detach().isfinite().all() for tensor in tensors]).all()):
+            raise InputError(self._diverged("the weights became infinite or nan"))
+        pace = max(LOOK_SECONDS / LOOK_STEPS, *(pace for _, pace, _ in everyone))  # seconds per step
+        self.ahead = max(1, int(LOOK_SECONDS / pace))
+        return max(clock for clock, *_ in everyone)
 
-    def _diverged(self, term: str, value: float) -> str:
-        return (
-            f"the loss term {term!r} became {value} in epoch {self.position.epoch + 1}: training has diverged, "
-            f"lower lr (now {self.settings.lr:g})"
-        )
+    def _diverged(self, what: str) -> str:
+        where, lr = self.position.epoch + 1, self.settings.lr
+        return f"{what} in epoch {where}: training has diverged, lower lr (now {lr:g})"
 
     def _save(self) -> None:
         if self.state is not None and self.group.rank == 0:

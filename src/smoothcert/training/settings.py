@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -30,15 +31,19 @@ class Settings:
 
     def __post_init__(self) -> None:
         whole = (self.epochs, self.batch_size, 1 if self.chunk is None else self.chunk)
-        if not self.lr > 0 or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in whole):
+        if not 0 < self.lr < math.inf or any(isinstance(n, bool) or not isinstance(n, int) or n < 1 for n in whole):
             raise InputError(
-                "epochs, batch_size, chunk (whole numbers) and lr must be positive, "
+                "epochs, batch_size, chunk (whole numbers) and lr must be positive and finite, "
                 f"got {self.epochs}, {self.batch_size}, {self.chunk} and {self.lr}"
             )
-        if not 0 <= self.momentum < 1 or not self.weight_decay >= 0:
+        if not 0 <= self.momentum < 1 or not 0 <= self.weight_decay < math.inf:
             raise InputError(
-                f"momentum must lie in [0, 1) and weight_decay be at least 0, got {self.momentum} and "
+                f"momentum must lie in [0, 1) and weight_decay be finite and at least 0, got {self.momentum} and "
                 f"{self.weight_decay}"
+            )
+        if not isinstance(self.schedule, Schedule):
+            raise InputError(
+                f"schedule must be a Schedule, such as Cosine() of smoothcert.training, got {self.schedule!r}"
             )
         if self.nesterov and not self.momentum:
             raise InputError("nesterov needs a momentum above 0, got 0; set nesterov to false")

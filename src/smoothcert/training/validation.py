@@ -16,12 +16,23 @@ Data = tuple[Tensor, Tensor]
 
 
 def check(name: str, data: Data) -> None:
-    """Refuse data without inputs, or with another number of labels."""
+    """Refuse data without inputs, with another number of labels, or with other numbers than a model is trained on."""
     x, y = data
     if len(x) != len(y) or not len(x):
         raise InputError(
             f"{name} must be as many labels as inputs, at least one, got {len(x)} inputs and {len(y)} labels"
         )
+    if x.dtype != torch.float32:
+        raise InputError(
+            f"inputs of {name} must be float32, got {x.dtype}; give x.float(), or x.float() / 255 for images of 8 bits"
+        )
+    if y.dtype != torch.int64 or y.dim() != 1 or int(y.min()) < 0:
+        least = "" if y.dtype.is_complex or y.is_floating_point() else f", the least {int(y.min())}"
+        raise InputError(
+            f"labels of {name} must be int64 numbers of classes from 0, (N,), got {y.dtype} {tuple(y.shape)}{least}"
+        )
+    if x.numel() and not bool(torch.stack(x.aminmax()).isfinite().all()):
+        raise InputError(f"inputs of {name} must be finite, but there are infinite or nan ones; leave them out")
 
 
 def hold_out(size: int, share: float) -> tuple[list[int], list[int]]:
