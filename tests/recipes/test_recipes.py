@@ -94,7 +94,7 @@ def test_strengths_per_input_are_those_of_the_paper() -> None:
         assert recipe.epochs == 200
         fast = settings_of(find(f"mnist-lenet-{method}-ds2-0.50-fast"), seed=0).ds2
         assert fast is not None
-        assert (fast.start, fast.draws, fast.lr * (8 - fast.start)) == (2, draws, pytest.approx(1e-4 * 150))
+        assert (fast.start, fast.draws, fast.lr * (16 - fast.start)) == (4, draws, pytest.approx(1e-4 * 150))
     assert settings_of(find("mnist-lenet-gaussian-0.50"), seed=0).ds2 is None
     assert "ds2" not in find("mnist-lenet-gaussian-0.50").to_json(), "older trainings stay what they were"
     changed = change(find("mnist-lenet-gaussian-ds2-0.50-fast"), ["ds2.lr=0.5", "ds2.start=1", "ds2.span=2"])
@@ -113,9 +113,9 @@ def test_short_recipes_keep_the_objective_apart_from_what_they_state(sigma: floa
     for method in ("gaussian", "consistency", "smoothadv", "smoothmix", "macer", "advmacer"):
         long, short = (find(f"mnist-lenet-{method}-{sigma:.2f}{end}") for end in ("", "-fast"))
         hinge = "gamma" in long.objective
-        assert (short.epochs, short.lr, short.schedule["name"]) == (8, 0.1, "one-cycle")
-        times = {"deferred_until": 2, "lam": long.objective["lam"] / 32} if hinge else {}
-        times |= {"warmup": 1} if "warmup" in long.objective else {}
+        assert (short.epochs, short.lr, short.schedule["name"]) == (16, 0.1, "one-cycle")
+        times = {"deferred_until": 4, "lam": long.objective["lam"] / 32} if hinge else {}
+        times |= {"warmup": 2} if "warmup" in long.objective else {}
         assert short.objective == {**long.objective, **times}
 
 
