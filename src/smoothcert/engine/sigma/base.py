@@ -57,21 +57,14 @@ class SigmaSearch(ABC):
     def evaluations(self) -> int:
         """Of the model, at most, per input; a gradient counts as one more."""
 
+    @abstractmethod
     def strengths(
         self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
     ) -> list[float]:
         """One per input x (B, ...), which is where the model is.
 
-        `runners` are ways to run the model, one per worker; `model` is what gradients go through. Each input is
-        searched by `_find`, with draws of that input alone in a call: nobody feels who else is there.
+        `runners` are ways to run the model, one per worker; `model` is what gradients go through.
         """
-        bound = plain(noise.for_inputs(x))
-        with working(runners, threads) as submit:
-            return [future.result() for future in [submit(self._find, (one, bound, seed)) for one in x]]
-
-    def _find(self, model: Model, job: Job) -> float:
-        """The strength of one input."""
-        raise NotImplementedError(f"{type(self).__name__} finds no single strength")
 
     def noises(
         self,
@@ -107,6 +100,23 @@ class SigmaSearch(ABC):
         """The nearest strength of the lattice within reach."""
         center = nearest(noise.strength)
         return strength(min(max(nearest(value), center - self._reach), center + self._reach))
+
+
+@dataclass(frozen=True)
+class OneByOne(SigmaSearch):
+    """A search with draws of one input alone in a call: nobody feels who else is there."""
+
+    def strengths(
+        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
+    ) -> list[float]:
+        """Of each input by `_find`, side by side."""
+        bound = plain(noise.for_inputs(x))
+        with working(runners, threads) as submit:
+            return [future.result() for future in [submit(self._find, (one, bound, seed)) for one in x]]
+
+    @abstractmethod
+    def _find(self, model: Model, job: Job) -> float:
+        """The strength of one input."""
 
 
 def stream_of(seed: int, x: Tensor) -> torch.Generator:

@@ -19,7 +19,7 @@ from scipy import special, stats
 
 from smoothcert.certify.conversation import check_draws, check_level
 from smoothcert.engine.classifier import Model
-from smoothcert.engine.sigma.base import Job, SigmaSearch, scores_at, stream_of
+from smoothcert.engine.sigma.base import Job, OneByOne, scores_at, stream_of
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import unit_draws
 from smoothcert.stats.lattice import nearest, strength
@@ -32,7 +32,7 @@ Value = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Bracket(SigmaSearch):
+class Bracket(OneByOne):
     """The strength whose certificate of `n` draws at level `alpha` is expected to show the largest radius.
 
     First sigma_0 and four strengths around it that reach both ends of the span; then, again and again, the two half as

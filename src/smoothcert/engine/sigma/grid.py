@@ -8,12 +8,12 @@ from typing import ClassVar
 import torch
 
 from smoothcert.engine.classifier import Model
-from smoothcert.engine.sigma.base import CHOOSING, Job, SigmaSearch, scores_at, stream_of
+from smoothcert.engine.sigma.base import CHOOSING, Job, OneByOne, scores_at, stream_of
 from smoothcert.noise.ascent import soft_radii, unit_draws
 
 
 @dataclass(frozen=True)
-class Grid(SigmaSearch):
+class Grid(OneByOne):
     """`steps` strengths from sigma_0 / span to sigma_0 * span, each with `draws` draws of its own (equation 4)."""
 
     name: ClassVar[str] = "grid"
