@@ -89,7 +89,7 @@ def read_all(paths: Sequence[str | Path]) -> list[Results]:
                 names[i] = f"{parents[i][depth]}/{name}"
         depth += 1
     if len(set(names)) < len(names):
-        twice = next(name for name, count in Counter(names).items() if count > 1)
+        twice = next(path for path, name in zip(paths, names, strict=True) if names.count(name) > 1)
         raise InputError(f"{twice} was given twice; give each run or log once")
     return [dataclasses.replace(result, name=name) for result, name in zip(results, names, strict=True)]
 
