@@ -74,3 +74,10 @@ def test_a_memory_makes_one_classifier_of_them(members: list[nn.Module], x: Tens
         assert (far.scope, far.draws) == (Scope.OWN, 200)
         with pytest.raises(InputError, match="belongs to another classifier"):
             Smoothed(SoftmaxVoting(members), CLASSES, NOISE, memory=memory).certify(x, QUICK)
+
+
+def test_refusals(members: list[nn.Module], x: Tensor) -> None:
+    with pytest.raises(InputError, match="backend of OwnWeights must be named, got 'auto'"):
+        OwnWeights(members, CLASSES, NOISE, backend="auto")
+    with pytest.raises(InputError, match=r"must be a batch \(B, \.\.\.\), got \(4,\); give x\[None\]"):
+        OwnWeights(members, CLASSES, NOISE).certify(x[0], QUICK)

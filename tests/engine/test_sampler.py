@@ -128,3 +128,18 @@ def test_progress_counts_every_draw_and_answers_come_as_they_are_ready() -> None
 def test_a_wish_for_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="n must be at least 1"):
         Ask("bound", 0)
+
+
+def test_between_answers_the_callers_threads_are_the_callers() -> None:
+    """Two loops at once, each of one worker: what one of them sets for its own work must not stay."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        loops = [
+            Smoothed(nn.Linear(6, 2), 2, Gaussian(0.5), workers=1).certifying(torch.rand(3, 6), PROCEDURE) for _ in "ab"
+        ]
+        for _ in zip(*loops, strict=True):
+            assert torch.get_num_threads() == 2
+        assert torch.get_num_threads() == 2
+    finally:
+        torch.set_num_threads(before)

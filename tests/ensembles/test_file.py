@@ -80,6 +80,9 @@ def test_denoised_and_nested(checkpoints: list[Path], tmp_path: Path) -> None:
     found = load_model(tmp_path / "both.json")
     assert found.fingerprint == whole.fingerprint
     assert found.details["held_out"] == ["id0", "id1"], "what members were chosen on counts for the whole"
+    own = tmp_path / "own.json"
+    assert save(own, "soft-voting", nets, details={"held_out": ["id2"]}).details["held_out"] == ["id0", "id1", "id2"]
+    assert load_model(own).details["held_out"] == ["id0", "id1", "id2"], "beside its own"
     with torch.no_grad():
         x, (first, second) = torch.rand(3, 1, 8, 8), found.model.members
         classifier = load(checkpoints[0]).model

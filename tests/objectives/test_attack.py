@@ -6,9 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from smoothcert.architectures.modules import evaluating
 from smoothcert.errors import InputError
 from smoothcert.objectives import DDN, PGD, Attack
-from smoothcert.objectives.attack import evaluating, soft_gradient
+from smoothcert.objectives.attack import soft_gradient
 
 Batch = tuple[Tensor, Tensor]
 ATTACKS: list[Attack] = [PGD(0.2, 10), DDN(0.2, 10), DDN(steps=30), PGD(None, 3, 0.1), PGD(0.2, 3, bounds=None)]

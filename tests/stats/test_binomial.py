@@ -82,6 +82,12 @@ def test_top_two_test_by_enumeration(n: int) -> None:
         assert sum((math.comb(n, k) * half**n for k in rejected), Fraction(0)) <= Fraction(alpha)
 
 
+def test_top_two_test_is_rounded_up_at_many_votes() -> None:
+    with mpmath.workdps(50):
+        exact = 2 * long_tail(10**8, 50_030_000, mpmath.mpf(0.5))
+        assert exact <= top_two_p_value(50_030_000, 49_970_000) <= exact * (1 + mpmath.mpf("2e-9"))
+
+
 @pytest.mark.parametrize(
     ("k", "n", "alpha", "words"),
     [(5, 4, 0.1, "between 0 and n"), (-1, 4, 0.1, "between 0 and n"), (0, 0, 0.1, "n >= 1"), (1, 2, 0.0, "alpha"),

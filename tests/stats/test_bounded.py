@@ -56,6 +56,14 @@ def test_coverage_of_three_valued_scores(bound: SoftBound) -> None:
         assert missed <= Fraction(alpha)
 
 
+@pytest.mark.parametrize("bound", BOUNDS, ids=lambda b: b.name)
+def test_upper_bound_gives_back_what_rounding_down_took(bound: SoftBound) -> None:
+    """Scores just below a whole unit lose almost all of one: the bound less its margin is still the true mean."""
+    true, units, n = Fraction(UNIT, 2) - Fraction(1, 1000), UNIT // 2 - 1, 1000
+    seen = Tally((n, 0), (n * units, n * (UNIT - units)), (n * units**2, n * (UNIT - units) ** 2))
+    assert Fraction(bound.upper(seen, 0, 0.01) - bound.margin(seen, 0, 0.01)) >= true / UNIT
+
+
 def test_constants_by_hand() -> None:
     seen = tally({1.0: 90, 0.5: 10})  # mean .95, S^2 = (90 + 2.5 - 100 * .9025)/99 = 2.25/99
     assert Hoeffding().lower(seen, 0, 0.001) == pytest.approx(0.95 - math.sqrt(math.log(1000) / 200), abs=1e-12)

@@ -125,6 +125,13 @@ def test_a_model_that_does_not_classify_may_have_any_labels() -> None:
     assert math.isfinite(history[0].loss)
 
 
+def test_volumes_can_be_trained_on() -> None:
+    x = torch.rand(8, 1, 4, 4, 4, generator=torch.Generator().manual_seed(0))
+    net = nn.Sequential(nn.Conv3d(1, 2, 3), nn.Flatten(), nn.Linear(16, 2))
+    history = train(net, (x, torch.arange(8) % 2), Gaussian(GaussianNoise(0.5)), epochs=2, batch_size=4)
+    assert len(history) == 2
+
+
 def test_the_model_is_asked_for_its_classes_without_a_trace() -> None:
     net = model(nn.BatchNorm1d(8), nn.Dropout())
     net[2].eval()

@@ -45,7 +45,9 @@ def kill_at(name: str, count: int) -> None:
 
 def net() -> nn.Module:
     torch.manual_seed(0)
-    return nn.Sequential(nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10))
+    layers = nn.Conv2d(1, 4, 3, padding=1), nn.BatchNorm2d(4), nn.ReLU(), nn.Flatten(), nn.Linear(256, 10)
+    layers[0].unused = nn.Parameter(torch.ones(3))  # has no gradient, and must not decay in several processes alone
+    return nn.Sequential(*layers)
 
 
 torch.set_num_threads(1)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import hashlib
 import pickle
-from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -13,9 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.architectures import fingerprint
+from smoothcert.architectures.modules import Model
 from smoothcert.errors import InputError
-
-Model = Callable[[Tensor], Tensor]
 
 
 class SklearnClassifier:
@@ -74,14 +72,6 @@ def describe(model: Model) -> dict[str, Any]:
         return {"kind": type(model).__name__, "fingerprint": fingerprint(model), "dtype": ",".join(dtypes)}
     kind = getattr(model, "__qualname__", type(model).__name__)
     return {"kind": kind, "fingerprint": getattr(model, "fingerprint", None)}
-
-
-def device_of(model: Model) -> torch.device:
-    """Where the model lives; the CPU for a function."""
-    if isinstance(model, nn.Module):
-        for tensor in (*model.parameters(), *model.buffers()):
-            return tensor.device
-    return torch.device("cpu")
 
 
 @torch.inference_mode()

@@ -14,6 +14,7 @@ from smoothcert.engine.remembering import Remembers, inserted, predicted
 from smoothcert.engine.smoothed import Inputs, Smoothed
 from smoothcert.ensembles import SoftmaxVoting, minimum_variance_weights_per_input
 from smoothcert.ensembles.minimum_variance import PAPER, Estimation
+from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 
 Answer = TypeVar("Answer", Certificate, Prediction)
@@ -37,7 +38,7 @@ class OwnWeights:
         noise: what is added to inputs.
         seed: of all draws.
         memory: through which answers go; its inputs come in the order in which they are certified.
-        backend: how members are run; see `Smoothed`. Weights are found by torch.
+        backend: how members are run, by name, not `auto`; see `Smoothed`. Weights are found by torch.
         calibration: training inputs, for int8.
         estimation: how the variances behind the weights are estimated.
     """
@@ -50,6 +51,12 @@ class OwnWeights:
     backend: str = "eager"
     calibration: Inputs | None = None
     estimation: Estimation = PAPER
+
+    def __post_init__(self) -> None:
+        if self.backend == "auto":
+            raise InputError(
+                "backend of OwnWeights must be named, got 'auto', which is measured anew at every input; name one"
+            )
 
     def weights(self, x: Tensor) -> list[tuple[float, ...]]:
         """Of each input x (B, ...): one per member, and they sum to one."""
@@ -98,6 +105,8 @@ class OwnWeights:
 
     def _about(self, x: Tensor) -> dict[str, Any]:
         """What all answers have in common: the members and how weights are found, not the weights."""
+        if x.dim() in (1, 3):
+            raise InputError(f"inputs of OwnWeights must be a batch (B, ...), got {tuple(x.shape)}; give x[None]")
         noise, described = self.noise.for_inputs(x).describe(), self._smoothed(None).prepared(x).description
         named = {
             "kind": f"{described['kind']}, weights of each input's own",

@@ -10,9 +10,10 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.architectures import fingerprint
+from smoothcert.architectures.modules import Model
 from smoothcert.engine.backends import AUTO, BACKENDS, Job, Prepared, default_rows, prepare, same_votes
 from smoothcert.engine.backends.auto import fastest
-from smoothcert.engine.classifier import Model, describe, snapshot
+from smoothcert.engine.classifier import describe, snapshot
 from smoothcert.engine.sampler import default_workers
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise

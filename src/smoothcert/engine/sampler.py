@@ -19,9 +19,10 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
+from smoothcert.architectures.modules import Model
 from smoothcert.certify import Ask, Conversation, answered
 from smoothcert.certify.certificate import Answered
-from smoothcert.engine.classifier import Model, score
+from smoothcert.engine.classifier import score
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.streams import BLOCK, generator
@@ -190,20 +191,21 @@ def working(models: tuple[Model, ...], threads: int | None) -> Iterator[Submit]:
 
     On a CPU one core each is better than one model spread over all cores.
     """
-    before = torch.get_num_threads()
     if len(models) == 1:
 
         def here(evaluate: Callable[[Model, Any], Any], job: Any) -> Future[Any]:
             future: Future[Any] = Future()
-            future.set_result(evaluate(models[0], job))
+            before = torch.get_num_threads()
+            torch.set_num_threads(threads or before)
+            try:
+                future.set_result(evaluate(models[0], job))
+            finally:  # between two jobs the thread is the caller's own
+                torch.set_num_threads(before)
             return future
 
-        try:
-            torch.set_num_threads(threads or before)
-            yield here
-        finally:
-            torch.set_num_threads(before)
+        yield here
         return
+    before = torch.get_num_threads()
     idle: SimpleQueue[Model] = SimpleQueue()
     for model in models:
         idle.put(model)

@@ -10,11 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.architectures.modules import Model, device_of
 from smoothcert.certify import Certificate, Conversation, Fixed, Predict, Prediction, Procedure, Scope
 from smoothcert.certify.certificate import Answered
 from smoothcert.engine.backends import check_backend
 from smoothcert.engine.backends.apart import Asking
-from smoothcert.engine.classifier import Model, check_fixed, device_of
+from smoothcert.engine.classifier import check_fixed
 from smoothcert.engine.ready import Preparer, Ready
 from smoothcert.engine.remembering import Remembers, inserted, predicted
 from smoothcert.engine.sampler import Sampler, Talk

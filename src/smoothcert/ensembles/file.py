@@ -81,7 +81,7 @@ def save(
         "details": dict(details or {}),
     }
     write_whole(path, json.dumps(content, indent=2, allow_nan=False).encode())
-    return dataclasses.replace(whole, details=whole.details | dict(details or {}))
+    return _detailed(whole, dict(details or {}))
 
 
 def together(members: Sequence[Checkpoint], paths: Sequence[Path], name: str, options: Mapping[str, Any]) -> Checkpoint:
@@ -172,7 +172,13 @@ def _load(path: Path, device: str | torch.device, above: tuple[Path, ...]) -> Ch
             )
         loaded.append(one)
     whole = together(loaded, [member for member, _ in listed], name, options)
-    return dataclasses.replace(whole, details=whole.details | details)
+    return _detailed(whole, details)
+
+
+def _detailed(whole: Checkpoint, details: dict[str, Any]) -> Checkpoint:
+    """With details of its own; what was held out for a member stays held out."""
+    held = sorted({*whole.details.get("held_out", ()), *details.get("held_out", ())})
+    return dataclasses.replace(whole, details=whole.details | details | ({"held_out": held} if held else {}))
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -23,7 +23,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smoothcert.ensembles.sampling import check_holdout, device_of, evaluating, noisy
+from smoothcert.architectures.modules import device_of, evaluating
+from smoothcert.ensembles.sampling import check_holdout, noisy
 from smoothcert.ensembles.solvers import Array, minimum_variance
 from smoothcert.ensembles.sween import Weights
 from smoothcert.errors import InputError
@@ -152,7 +153,7 @@ def _probabilities(
 ) -> Iterator[Array]:
     """Per input, the probabilities (k, copies * draws, C) of all copies of all members under the same noise."""
     out: list[list[Tensor]] = []
-    with evaluating(members):
+    with torch.inference_mode(), evaluating(*members):
         batches = [batch for _, batch in noisy(x, noise, estimation.draws, seed, "minimum variance")]
         for k, member in enumerate(members):
             out.append([])

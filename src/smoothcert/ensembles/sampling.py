@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from smoothcert.architectures.modules import device_of, evaluating
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.streams import generator, input_id
@@ -39,20 +39,6 @@ def refuse_overlap(held_out: set[str], others: Tensor, what: str = "apart_from")
         )
 
 
-@contextmanager
-def evaluating(members: Sequence[nn.Module]) -> Iterator[None]:
-    """Members in evaluation mode; afterwards every module is in the mode it was in."""
-    modes = [(module, module.training) for member in members for module in member.modules()]
-    try:
-        for member in members:
-            member.eval()
-        with torch.inference_mode():
-            yield
-    finally:
-        for module, mode in modes:
-            module.training = mode
-
-
 def noisy(x: Tensor, noise: Noise, draws: int, seed: int, purpose: str) -> Iterator[tuple[slice, Tensor]]:
     """Noisy copies of inputs x (N, ...), in batches: which inputs, and (their number * draws, ...), input by input.
 
@@ -80,7 +66,7 @@ def label_probabilities(
         raise InputError(f"draws must be at least 1, got {draws}")
     p = np.empty((len(x), draws, len(members)))
     right = np.empty(p.shape, dtype=np.bool_)
-    with evaluating(members):
+    with torch.inference_mode(), evaluating(*members):
         for rows, batch in noisy(x.float(), noise, draws, seed, purpose):
             labels = y[rows].long().repeat_interleave(draws)
             for k, member in enumerate(members):
@@ -91,17 +77,12 @@ def label_probabilities(
     return p, right
 
 
-def device_of(member: nn.Module) -> torch.device:
-    """Where a member lives."""
-    return next((tensor.device for tensor in (*member.parameters(), *member.buffers())), torch.device("cpu"))
-
-
 def noisy_logits(
     members: Sequence[nn.Module], x: Tensor, noise: Noise, draws: int, seed: int = 0
 ) -> NDArray[np.float64]:
     """The logits of all members under the same noise, (N, draws, k, C): what the analysis of variance needs."""
     found: list[Tensor] = []
-    with evaluating(members):
+    with torch.inference_mode(), evaluating(*members):
         for _, batch in noisy(x.float(), noise, draws, seed, "variance"):
             scores = [member(batch.to(device_of(member), copy=True)).double().cpu() for member in members]
             found.append(torch.stack(scores, 1).view(-1, draws, len(members), scores[0].shape[1]))

@@ -14,7 +14,7 @@ Array = NDArray[np.float64]
 TOLERANCE = 1e-8
 
 
-def mixture(likelihoods: Array, *, tolerance: float = TOLERANCE, most: int = 500) -> tuple[Array, float]:
+def mixture(likelihoods: Array) -> tuple[Array, float]:
     """The weights w of the simplex that minimise -mean_i log sum_k w_k G[i, k], G (n, k) positive; and the gap.
 
     Maximum likelihood of mixture weights. Its optimum on w >= 0 with sum(w) added to the objective sums to one by
@@ -24,10 +24,10 @@ def mixture(likelihoods: Array, *, tolerance: float = TOLERANCE, most: int = 500
     G = likelihoods / likelihoods.max(axis=1, keepdims=True)  # a factor per row moves the objective by a constant
     k = G.shape[1]
     w = np.full(k, 1 / k)
-    for _ in range(most):
+    for _ in range(500):
         A = G / (G @ w)[:, None]
         a = A.mean(axis=0)  # minus the gradient; a @ w = 1
-        if a.max() - 1 <= tolerance:
+        if a.max() - 1 <= TOLERANCE:
             break
         w = _newton(G, A, a, w)
         w = w * (G / (G @ w)[:, None]).mean(axis=0)

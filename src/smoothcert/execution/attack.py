@@ -13,9 +13,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smoothcert.architectures.modules import device_of
 from smoothcert.certify import Predict, Scope
 from smoothcert.engine import Smoothed
-from smoothcert.engine.classifier import device_of
 from smoothcert.errors import InputError
 from smoothcert.execution.adversaries import Adversary, Strength, adversary
 from smoothcert.noise import Gaussian

@@ -9,11 +9,11 @@ from typing import Any
 
 from torch import Tensor
 
+from smoothcert.architectures.modules import Model
 from smoothcert.certify import Fixed, Procedure, described_procedure
 from smoothcert.certify.identity import flat, identifying
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
-from smoothcert.engine.classifier import Model
 from smoothcert.engine.remembering import Remembers
 from smoothcert.engine.sigma import described_search
 from smoothcert.errors import InputError

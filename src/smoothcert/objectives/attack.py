@@ -8,19 +8,18 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 from torch.nn import functional as F
 
+from smoothcert.architectures.modules import Model, evaluating
 from smoothcert.errors import InputError
 from smoothcert.noise.base import per_row
 
-Model = Callable[[Tensor], Tensor]
 Look = Callable[[Tensor], tuple[Tensor, Tensor]]
 """A point (B, ...) -> the smoothed log scores there, (B, C), and the gradient of the smoothed loss, (B, ...)."""
 
@@ -205,20 +204,6 @@ def forward(model: Model, x: Tensor, deltas: Tensor) -> Tensor:
 def by_input(scores: Tensor, inputs: int) -> Tensor:
     """(B * m, C) -> (B, m, C); in float32 at least, whatever precision the model runs in."""
     return scores.reshape(inputs, -1, scores.shape[-1]).to(torch.promote_types(scores.dtype, torch.float32))
-
-
-@contextmanager
-def evaluating(model: Model) -> Iterator[None]:
-    """A module in evaluation mode; every part is back in its own mode afterwards, also after an exception."""
-    parts = list(model.modules()) if isinstance(model, nn.Module) else []
-    modes = [part.training for part in parts]
-    try:
-        for part in parts[:1]:
-            part.eval()
-        yield
-    finally:
-        for part, mode in zip(parts, modes, strict=True):
-            part.training = mode
 
 
 def check_attack(objective: str, attack: object) -> None:

@@ -60,7 +60,7 @@ def top_two_p_value(top: int, runner_up: int) -> float:
         return 1.0
     high, low = max(top, runner_up), min(top, runner_up)
     tail = float(special.betainc(high, low + 1, 0.5))
-    return min(1.0, 2 * tail * (1 + TAIL_SLACK))
+    return min(1.0, 2 * tail * (1 + TAIL_SLACK * (1 + (high + low) / 1e5)))
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,10 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.architectures.identity import weights_digest
+from smoothcert.architectures.modules import evaluating
 from smoothcert.errors import InputError
 from smoothcert.noise.streams import generator
 from smoothcert.objectives import Objective
-from smoothcert.objectives.attack import evaluating
 from smoothcert.training.group import Group
 from smoothcert.training.settings import Settings
 from smoothcert.training.state import Epoch, Position, load_state, save_state
@@ -63,7 +63,9 @@ class Session:
                 f"{settings.rows}; set chunk to {max(1, batch // processes)}"
             )
         # The same weights in a layout with faster convolutions, also where inputs have one channel.
-        model.to(memory_format=torch.channels_last)  # type: ignore[call-overload]
+        for parameter in model.parameters():
+            if parameter.dim() == 4:
+                parameter.data = parameter.data.to(memory_format=torch.channels_last)
         self.optimizer = torch.optim.SGD(
             model.parameters(),
             lr=settings.lr,
@@ -219,8 +221,10 @@ class Session:
         """Gradients, batch-norm statistics and strengths of the whole batch, from what the processes have of it."""
         if self.group.size > 1:
             parameters = [p for p in self.model.parameters() if p.requires_grad]
+            # A process that had no chunk of a small last batch adds zeros; what no process used has no gradient.
+            used = torch.tensor([float(p.grad is not None) for p in parameters], device=self.device)
             for parameter in parameters:
-                if parameter.grad is None:  # this process had no chunk of a small last batch
+                if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
             gradients = [p.grad for p in parameters if p.grad is not None]
             strengths = []
@@ -228,7 +232,10 @@ class Session:
                 last = len(sizes(len(rows), self.settings.rows)) - 1
                 chunk = (torch.arange(len(rows), device=self.device) // self.settings.rows).clamp_max(last)
                 strengths = [torch.where(chunk % self.group.size == self.group.rank, self.strengths[rows], 0.0)]
-            self.group.add_up([*gradients, *self.statistics.sums, *strengths])
+            self.group.add_up([*gradients, used, *self.statistics.sums, *strengths])
+            for parameter, count in zip(parameters, used.tolist(), strict=True):
+                if not count:
+                    parameter.grad = None
             for merged in strengths:
                 self.strengths[rows] = merged  # type: ignore[index]
         self.statistics.end()

@@ -7,12 +7,14 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from smoothcert.architectures.modules import device_of, evaluating
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.streams import generator
 
 Data = tuple[Tensor, Tensor]
 """Inputs (N, ...) and labels (N,)."""
+ROWS = 256  # inputs per call
 
 
 def check(name: str, data: Data) -> None:
@@ -55,16 +57,14 @@ def noisy_accuracy(
     noise: Noise,
     *,
     seed: int = 0,
-    batch_size: int = 256,
     scores: Callable[[nn.Module, Tensor], Tensor] = lambda model, x: model(x),
 ) -> float:
     """The share of inputs that `model` gets right, by `scores`, under one draw of noise each, which `seed` decides."""
     x, y = data
-    device, training = next(model.parameters()).device, model.training
-    model.eval()
+    device = device_of(model)
     right = torch.zeros((), dtype=torch.int64, device=device)
-    for number, rows in enumerate(torch.split(torch.arange(len(x)), batch_size)):
-        noisy = noise.draw(x[rows].to(device), generator(seed, "train", "validate", number, device))
-        right += (scores(model, noisy).argmax(1) == y[rows].to(device)).sum()
-    model.train(training)
+    with evaluating(model):
+        for number, rows in enumerate(torch.split(torch.arange(len(x)), ROWS)):
+            noisy = noise.draw(x[rows].to(device), generator(seed, "train", "validate", number, device))
+            right += (scores(model, noisy).argmax(1) == y[rows].to(device)).sum()
     return int(right) / len(x)

@@ -15,9 +15,9 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor, nn
 
+from smoothcert.architectures.modules import Model
 from smoothcert.engine.backends import apart, compiled, eager, openvino, ort
 from smoothcert.engine.backends.base import Job, Prepared, UnableError
-from smoothcert.engine.classifier import Model
 from smoothcert.ensembles import Ensemble
 from smoothcert.errors import InputError
 from smoothcert.noise.streams import BLOCK
@@ -105,14 +105,16 @@ def _prepare(name: str, job: Job) -> Prepared:
 
 
 def same_votes(prepared: Prepared, job: Job) -> bool:
-    """Does a block get the same scores, to the last bit, wherever in the batch it stands?
+    """Does a row get the same scores, to the last bit, wherever in the batch it stands?
 
-    Only then may blocks of several inputs share a call: else votes would depend on what else is certified.
+    Only then may blocks of several inputs share a call: else votes would depend on what else is certified. Blocks stand
+    behind whole blocks, or behind the 100 draws that choose a class.
     """
     with _quiet_state(job):
         run, x = prepared.new_runner(), job.probe()
         try:
-            return torch.equal(run(x.clone()).roll(BLOCK, 0), run(x.roll(BLOCK, 0)))
+            scores = run(x.clone())
+            return all(torch.equal(scores.roll(shift, 0), run(x.roll(shift, 0))) for shift in (BLOCK, 100))
         except Exception:  # whatever a model raises on inputs that are not its own: then nothing is known
             return False
 

@@ -17,8 +17,8 @@ import torch
 from torch import Tensor
 
 from smoothcert.architectures import fingerprint
+from smoothcert.architectures.modules import Model
 from smoothcert.engine.backends.base import Job, Prepared, UnableError, digest
-from smoothcert.engine.classifier import Model
 from smoothcert.ensembles import Ensemble
 from smoothcert.noise.streams import BLOCK, generator
 

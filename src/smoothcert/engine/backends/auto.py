@@ -18,7 +18,7 @@ CANDIDATES = ("eager", "onnxruntime", "openvino")
 SECONDS = 1.0
 
 
-def fastest(job: Job, *, rows: int | None, workers: int | None, seconds: float = SECONDS) -> tuple[Job, Prepared]:
+def fastest(job: Job, *, rows: int | None, workers: int | None) -> tuple[Job, Prepared]:
     """The fastest backend; then, where they were not given, the better batch of one or three blocks, and workers."""
     best: tuple[float, Job, Prepared] | None = None
 
@@ -29,7 +29,7 @@ def fastest(job: Job, *, rows: int | None, workers: int | None, seconds: float =
             prepared = prepare(name, other)
         if prepared.note is not None or (rows is None and other.rows > BLOCK and not same_votes(prepared, other)):
             return None
-        rate = throughput(prepared, other, seconds)
+        rate = throughput(prepared, other, SECONDS)
         if best is None or rate > best[0]:
             best = rate, other, prepared
         return name

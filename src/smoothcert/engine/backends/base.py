@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.engine.classifier import Model, same_scores
+from smoothcert.architectures.modules import Model
+from smoothcert.engine.classifier import same_scores
 from smoothcert.noise.streams import generator
 
 

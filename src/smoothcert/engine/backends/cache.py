@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
-import secrets
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
+from smoothcert.architectures.checkpoint import write_whole
 from smoothcert.engine.backends.base import Job
 from smoothcert.stats.boundary_store import cache_folder
 
@@ -40,14 +39,9 @@ def artifact(job: Job, kind: str, packages: tuple[str, ...], build: Callable[[],
         if found[:32] == _seal(key, found[32:]):
             return found[32:]
     built = build()
-    half = path.with_name(f".{name}.{secrets.token_hex(4)}")
     with suppress(OSError):  # a folder that cannot be written only costs time
         path.parent.mkdir(parents=True, exist_ok=True)
-        with half.open("wb") as file:
-            file.write(_seal(key, built) + built)
-            file.flush()
-            os.fsync(file.fileno())
-        half.replace(path)
+        write_whole(path, _seal(key, built) + built)
     return built
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from smoothcert.architectures.modules import Model
 from smoothcert.engine.backends.base import (
     Job,
     Padded,
@@ -26,7 +27,6 @@ from smoothcert.engine.backends.base import (
 from smoothcert.engine.backends.cache import artifact, calibration_digest
 from smoothcert.engine.backends.compiled import first_line
 from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
-from smoothcert.engine.classifier import Model
 
 
 def prepare(job: Job) -> Prepared:

@@ -11,7 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothcert.engine.classifier import Model, device_of, snapshot
+from smoothcert.architectures.modules import Model, device_of
+from smoothcert.engine.classifier import snapshot
 from smoothcert.engine.sigma.base import SigmaSearch
 from smoothcert.engine.sigma.bracket import Bracket
 from smoothcert.engine.sigma.ddrs import DDRS

@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.architectures.modules import Model
 from smoothcert.certify.conversation import check_draws
-from smoothcert.engine.classifier import Model
 from smoothcert.engine.sampler import working
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise

@@ -17,8 +17,8 @@ import numpy as np
 import torch
 from scipy import special, stats
 
+from smoothcert.architectures.modules import Model
 from smoothcert.certify.conversation import check_draws, check_level
-from smoothcert.engine.classifier import Model
 from smoothcert.engine.sigma.base import Job, OneByOne, scores_at, stream_of
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import unit_draws

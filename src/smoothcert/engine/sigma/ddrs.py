@@ -8,7 +8,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from smoothcert.engine.classifier import Model
+from smoothcert.architectures.modules import Model
 from smoothcert.engine.sampler import working
 from smoothcert.engine.sigma.base import CHOOSING, SigmaSearch, stream_of
 from smoothcert.noise import Noise
