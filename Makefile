@@ -16,7 +16,7 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# constraints.txt pins torch: without it pip would take a build with gigabytes of CUDA.
+# constraints.txt pins torch: without it pip might take another version, with gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'

@@ -13,9 +13,11 @@ from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from smoothcert import analysis as analysis
     from smoothcert import architectures as architectures
     from smoothcert import datasets as datasets
     from smoothcert import objectives as objectives
+    from smoothcert import recipes as recipes
     from smoothcert.analysis import measures as measures
     from smoothcert.certify import ABSTAIN as ABSTAIN
     from smoothcert.certify import Budgeted as Budgeted
@@ -84,10 +86,12 @@ _HOMES = {
     "smoothcert.stats": ("ClopperPearson", "EmpiricalBernstein", "Hoeffding", "Tally"),
 }
 _MODULES = {
+    "analysis": "smoothcert.analysis",
     "architectures": "smoothcert.architectures",
     "datasets": "smoothcert.datasets",
     "measures": "smoothcert.analysis.measures",
     "objectives": "smoothcert.objectives",
+    "recipes": "smoothcert.recipes",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

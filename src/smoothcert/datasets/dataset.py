@@ -129,7 +129,7 @@ class Subset:
         """Return the chosen indices of a data set of `size` inputs, ascending: at least one, all below `size`."""
         if self.start >= size:
             raise InputError(
-                f"start must be below the {size} inputs of the data set, got {self.start}: choose a smaller"
+                f"start must be below the {size} inputs of the data set, got {self.start}: choose a smaller one"
             )
         return list(range(self.start, size, self.every))[: self.limit]
 

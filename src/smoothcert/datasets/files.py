@@ -43,7 +43,7 @@ def locate(source: str, root: Path, *, folders: Sequence[str], wanted: Sequence[
     place = Path(os.path.abspath(root / folders[0]))
     raise InputError(
         f"source {source!r} needs the files {files}, and they are not all in {place}: put them there, "
-        "or set root (or the environment variable SMOOTHCERT_DATA) to the folder that holds them"
+        "or give --data-root (root= in Python), or set SMOOTHCERT_DATA, to the folder that holds them"
     )
 
 
