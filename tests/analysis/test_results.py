@@ -131,6 +131,22 @@ def test_other_data_and_norms_are_named() -> None:
     assert subset_warnings([a, unknown]) == []
 
 
+def test_the_fingerprint_decides_which_data_they_are() -> None:
+    data = {"name": "mnist", "split": "test"}
+    a = results("a", range(3), data={**data, "fingerprint": "a" * 64})
+    b = results("b", range(3), data={**data, "fingerprint": "b" * 64})
+    renamed = results("renamed", range(3), data={"name": "mine", "split": "test", "fingerprint": "a" * 64})
+    unknown = results("unknown", range(3), data=data)
+    assert subset_warnings([a, b]) == [
+        "the results are of different data sets (a: mnist test aaaaaaaa, b: mnist test bbbbbbbb); they cannot be "
+        "compared"
+    ]
+    assert subset_warnings([a, renamed]) == []
+    assert subset_warnings([a, unknown]) == []
+    assert len(subset_warnings([unknown, a, b])) == 1
+    assert len(subset_warnings([unknown, renamed])) == 1
+
+
 def test_shared_keeps_the_common_inputs_in_one_order() -> None:
     a, b = shared([results("a", [5, 3, 1, 9]), results("b", [9, 1, 5])])
     assert [r.index for r in a.records] == [r.index for r in b.records] == [1, 5, 9]

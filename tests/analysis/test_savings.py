@@ -1,6 +1,8 @@
 """SampleRF, TimeRF and the shares per step, by hand."""
 
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,12 +13,13 @@ from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 
 
-def write(path: Path, procedure: Procedure, shares: list[float], seconds: float) -> Path:
+def write(path: Path, procedure: Procedure, shares: list[float], seconds: float, **more: Any) -> Path:
     """A run whose input i gets this share of votes for class 0, in every wish."""
     config = {
         "indices": list(range(len(shares))),
         "procedure": procedure.describe(),
         "fixed_draws": procedure.fixed_draws(),
+        **more,
     }
     run = Run.start(path, config)
     with run.writing() as writer:
@@ -25,7 +28,8 @@ def write(path: Path, procedure: Procedure, shares: list[float], seconds: float)
             def draw(ask: Ask, share: float = share) -> Tally:
                 return Tally((round(ask.n * share), ask.n - round(ask.n * share)))
 
-            writer.append(Record.of(i, 0, converse(procedure.certify(Gaussian(0.25)), draw), seconds))
+            made = converse(procedure.certify(Gaussian(0.25)), draw)
+            writer.append(Record.of(i, 0, replace(made, classifier=more.get("classifier", {})), seconds))
     return path
 
 
@@ -60,3 +64,16 @@ def test_without_a_fixed_run_there_is_no_time_to_compare(tmp_path: Path) -> None
     (row,) = summarise(read_all([write(tmp_path / "staged", staged, [1.0], 0.5)])).rows
     assert row.savings is not None
     assert row.savings.time_rf is None
+
+
+@pytest.mark.parametrize("other", [{"data": {"name": "cifar10", "fingerprint": "b"}}, {"classifier": {"kind": "b"}}])
+def test_the_time_of_other_data_or_another_model_is_no_measure(tmp_path: Path, other: dict[str, Any]) -> None:
+    staged = Staged(radius=0.25, stages=(100, 1_000, 120_000), n0=100)
+    about: dict[str, Any] = {"data": {"name": "mnist", "fingerprint": "a"}, "classifier": {"kind": "a"}}
+    a = write(tmp_path / "staged", staged, [1.0], 0.5, **about)
+    b = write(tmp_path / "other", Fixed(n=100_000), [1.0], 10.0, **(about | other))
+    c = write(tmp_path / "fixed", Fixed(n=100_000), [1.0], 20.0, **about)
+    for runs, time_rf in (([a, b], None), ([a, b, c], 40.0)):
+        saved = summarise(read_all(runs)).rows[0].savings
+        assert saved is not None
+        assert saved.time_rf == time_rf

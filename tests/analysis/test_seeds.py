@@ -33,6 +33,18 @@ def test_runs_that_differ_in_seed_and_weights_are_one_method() -> None:
     assert [[r.name for r in group] for group in groups] == [["a", "b"], ["c"], ["log"], ["log"], ["d"], ["e"]]
 
 
+def test_what_follows_from_weights_or_is_of_one_run_is_no_method() -> None:
+    """A digest of weights, how far int8 agrees with them, which memory, and what that memory did."""
+
+    def compiled(name: str, seed: int, backend: str = "openvino-int8") -> Results:
+        about = {"name": backend, "version": str(seed), "digest": name, "agreement": seed / 10, "calibration": "c"}
+        classifier = {"fingerprint": name, "backend": about}
+        return run(name, [0.1], seed, classifier=classifier, memory={"id": name}, note=f"{seed} were overruled")
+
+    groups = by_method([compiled("a", 0), compiled("b", 1), compiled("c", 2, "openvino")])
+    assert [[r.name for r in group] for group in groups] == [["a", "b"], ["c"]]
+
+
 def test_mean_and_deviation_by_hand() -> None:
     runs = [run("seed-0", [0.2, 0.4], 0), run("seed-1", [0.4, 0.8], 1), run("seed-2", [0.9, 0.9], 2)]
     (got,) = averages(runs, [0.0, 0.5])

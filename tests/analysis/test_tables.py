@@ -108,6 +108,18 @@ def test_wrong_answers_do_not_widen_the_table() -> None:
     assert usual_radii([Results("a", (Record(0, 1, 2, 9.0), Record(1, 1, 1, 0.5)))]) == (0, 0.25, 0.5)
 
 
+def test_radii_that_were_asked_for_have_columns() -> None:
+    one = of_radii(0.1, 0.1, procedure={"name": "sequential", "radius": 0.3})
+    two = of_radii(0.1, 0.1, procedure={"name": "sequential", "radius": [0.1, 0.7]})
+    assert usual_radii([one]) == (0, 0.3)
+    assert usual_radii([one, two]) == (0, 0.1, 0.3, 0.7)
+    assert usual_radii([two, of_radii(0.3, 0.8)]) == (0, 0.1, 0.25, 0.5, 0.7, 0.75)
+    within = of_radii(0.1, 0.1, procedure={"name": "staged", "radius": 0.5})
+    assert usual_radii([within, of_radii(1.8)]) == usual_radii([of_radii(1.8)]), "no column is lost for it"
+    odd = of_radii(0.1, 0.1, procedure={"radius": ["x", -1, math.inf, None]})
+    assert usual_radii([odd]) == usual_radii([of_radii(0.1, 0.1)])
+
+
 def test_a_summary_by_hand(make_run) -> None:
     run = read(make_run("mine", [0, 20, 40, 60], [100, 99, 50]))
     summary = summarise([run], [0, 0.3, 0.37])

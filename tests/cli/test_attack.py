@@ -79,8 +79,11 @@ def test_a_stopped_attack_goes_on_and_another_is_refused(model: Path, run: Path)
         (["--attack", "fgsm"], "pgd, ddn, autoattack or foolbox:NAME"),
         (["--radii", "a"], "--radii must be numbers"),
         (["--figure", "curve.txt"], "must end in .png"),
-        (["--limit", "0"], "no recorded input"),
+        (["--limit", "0"], "--limit must be at least 1, got 0"),
+        (["--limit", "-1"], "--limit must be at least 1, got -1"),
         (["--steps", "0"], "steps"),
+        (["--votes", "0"], "votes must be at least 11, got 0"),
+        (["--radii", "0.5,-1"], "radii of an attack must be positive numbers, got [-1.0, 0.5]"),
         (["--draws", "0"], "draws"),
     ],
 )

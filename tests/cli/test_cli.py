@@ -13,7 +13,9 @@ from typer.testing import CliRunner, Result
 
 from smoothcert import __main__ as entry
 from smoothcert.architectures import Architecture, build, save
+from smoothcert.certify import Fixed
 from smoothcert.cli import app, spread
+from smoothcert.cli.procedures import ProcedureOptions
 from smoothcert.noise import Gaussian
 
 
@@ -101,7 +103,7 @@ def test_certify_again_resumes_and_another_setting_is_refused(model: Path, tmp_p
         (["--noise", "gaussian", "--norm", "linf"], "linf"),
         (["--bound", "bernstein", "--inverse-temperature", 4], "l2"),
         (["--runner-up"], "l2"),
-        (["--procedure", "staged", "--radius", 0.1, "--stages", "50,200"], "l2"),
+        (["--procedure", "staged", "--radius", 0.1], "l2"),
         (["--procedure", "sequential", "--radius", 0.1, "--radius", 0.2], "l2"),
         (["--procedure", "budgeted", "--price", 0.1], "l2"),
         (["--batch-size", 50], "l2"),
@@ -136,6 +138,20 @@ def test_8_bit_images_are_sampled_on_their_grid(
     offsets = [record["certificate"]["noise"].get("offset") for record in records]
     assert all(offsets) if grid == 1 / 100 else not any(offsets), "255 levels fit; 100 do not"
     assert call("analyze", tmp_path / "run").exit_code == 0
+
+
+def test_stages_stand_instead_of_n(model: Path, tmp_path: Path) -> None:
+    base = ["certify", "--model", model, "--data", "digits", "--limit", 2, "--workers", 1, "--out", tmp_path / "run"]
+    staged = [*base, "--procedure", "staged", "--radius", 0.1, "--stages"]
+    done = call(*staged, "10,x")
+    assert (done.exit_code, "--stages must be whole numbers with commas" in done.stderr) == (2, True), done.output
+    assert call(*staged, "50,200").exit_code == 0
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["procedure"]["stages"] == [50, 200]
+
+
+def test_n_is_100000_where_none_is_given() -> None:
+    given = ProcedureOptions([], None, None, 0.001, None, None, None, None, None, runner_up=False)
+    assert given.build("fixed") == Fixed(n0=100, n=100_000, alpha=0.001)
 
 
 def test_ablation_of_binary_images(tmp_path: Path) -> None:
@@ -173,9 +189,12 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--procedure", "sequential", "--radius", 9], "radius 9 can never be shown"),
         (["--procedure", "sequential", "--radius", -1], "radius must be one positive number or several"),
         (["--procedure", "staged", "--radius", 0.1, "--radius", 0.2], "certifies one radius"),
-        (["--procedure", "staged", "--radius", 0.1, "--stages", "10,x"], "stages must be at least 1"),
         (["--procedure", "budgeted", "--price", -1], "price must be non-negative"),
         (["--procedure", "budgeted", "--n0", 50], "--n0 does not go with --procedure budgeted"),
+        (["--beta", 0], "--beta does not go with --procedure fixed"),
+        (["--price", 0], "--price does not go with --procedure fixed"),
+        (["--procedure", "staged", "--radius", 0.1, "--inverse-temperature", 0], "--inverse-temperature does not go"),
+        (["--procedure", "staged", "--radius", 0.1, "--stages", "50,200"], "--n does not go with --stages"),
         (["--radius", 0.5], "--radius does not go with --procedure fixed"),
         (["--procedure", "budgeted", "--runner-up"], "--runner-up does not go with --procedure budgeted"),
         (["--inverse-temperature", 2], "goes with --bound hoeffding or bernstein"),
@@ -277,6 +296,11 @@ def test_the_demo_in_small(tmp_path: Path) -> None:
     assert {"radius-accuracy.png", "digit.png", "lenet-sigma0.5-1epochs-seed0.safetensors"} <= names
     again = call(*small)
     assert "The model is there" in again.stdout
+    other = call(*small, "--sigma", 0.25)
+    assert other.exit_code == 0, other.output
+    model = tmp_path / "demo" / "lenet-sigma0.25-1epochs-seed0.safetensors"
+    held_out = call("ensemble", "weights", "--model", model, "--data", "mnist5k", "--split", "train")
+    assert (held_out.exit_code, "is what members were trained on" in held_out.stderr) == (2, True), held_out.output
 
 
 def test_radii_in_a_row() -> None:

@@ -153,6 +153,10 @@ def test_refusals(members: list[Path], tmp_path: Path) -> None:
     shutil.copy(members[2], moved)
     for arguments, words in [
         (["make", *models(members), "--weights", "1,x", "--out", tmp_path / "n.json"], "--weights must be numbers"),
+        (["plan", *models(members), "--data", "digits", "--sizes", "1,x"], "--sizes must be numbers"),
+        (["plan", *models(members), "--data", "digits", "--sizes", "1,nan"], "--sizes must be whole numbers"),
+        (["plan", *models(members), "--data", "digits", "--draws", "0"], "--draws must be at least 2"),
+        (["plan", *models(members), "--data", "digits", "--sizes", "2.5"], "--sizes must be whole numbers"),
         (["make", *models(members), "--k", 2, "--out", tmp_path / "n.json"], "soft-voting cannot be made with"),
         (["weights", *models(members), "--data", "digits", "--method", "best"], "--method must be convex, sgd or"),
         (["make", "--model", out, "--out", tmp_path / "n.json"], "moved.safetensors was changed since"),

@@ -58,6 +58,15 @@ def test_info_check_and_export(folder: Path, tmp_path: Path) -> None:
         assert (done.exit_code, words in done.stderr) == (2, True), done.output
 
 
+def test_no_memory_is_made_for_a_place_that_is_taken(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "letter.txt").write_text("mine")
+    for out in (tmp_path / "mine", tmp_path / "mine" / "letter.txt"):
+        done = certify(folder, out, tmp_path / "new.sqlite")
+        assert (done.exit_code, "exists and is not a run" in done.stderr) == (2, True), done.output
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["letter.txt", "mine"]
+
+
 def test_the_run_resumes_and_says_what_it_claims(folder: Path, tmp_path: Path) -> None:
     before = (folder / "run" / "records.jsonl").read_bytes()
     assert certify(folder, folder / "run", folder / "m.sqlite").exit_code == 0

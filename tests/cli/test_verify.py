@@ -11,6 +11,8 @@ from typer.testing import CliRunner, Result
 
 from smoothcert.architectures import Architecture, build, save
 from smoothcert.cli import app
+from smoothcert.datasets import load
+from smoothcert.engine.backends import installed
 from smoothcert.noise import Gaussian
 
 
@@ -38,6 +40,13 @@ def run(folder: Path, tmp_path: Path) -> Path:
     """A copy that may be changed."""
     shutil.copytree(folder / "run", tmp_path / "run")
     return tmp_path / "run"
+
+
+def digits(path: Path) -> Path:
+    """The packaged digits as a file of one's own."""
+    train, test = load("digits", "train"), load("digits", "test")
+    np.savez(path, x_train=train.inputs, y_train=train.labels, x_test=test.inputs, y_test=test.labels)
+    return path
 
 
 def test_an_honest_run_holds(folder: Path, run: Path) -> None:
@@ -96,6 +105,8 @@ def test_another_truth_is_found(folder: Path, run: Path) -> None:
         (["--model", "net0.safetensors", "--fresh", 200, "--pick", 0], "must not be the run's, 0"),
         (["--fresh", 200], "give --model"),
         (["--share", 0.5], "give --model"),
+        (["--calibration", "digits"], "give --model"),
+        (["--model", "net0.safetensors", "--calibration", "digits"], "--calibration goes with an int8 backend"),
     ],
 )
 def test_what_cannot_be_checked_is_one_sentence(folder: Path, run: Path, options: list[object], words: str) -> None:
@@ -113,6 +124,47 @@ def test_data_without_a_name_must_be_given(folder: Path, tmp_path: Path) -> None
     done = call("verify", out, "--model", model)
     assert (done.exit_code, "give --data PATH" in done.stderr) == (2, True), done.output
     assert call("verify", out, "--model", model, "--data", tmp_path / "own.npz").exit_code == 0
+
+
+def test_data_called_like_a_known_set_may_be_given_by_path(folder: Path, tmp_path: Path) -> None:
+    own = digits(tmp_path / "mnist.npz")
+    model, out = folder / "net0.safetensors", tmp_path / "run"
+    done = call("certify", "--model", model, "--data", own, "--out", out, "--n", 100, "--limit", 2, "--workers", 1)
+    assert done.exit_code == 0, done.output
+    done = call("verify", out, "--model", model, "--data-root", tmp_path)
+    assert (done.exit_code, "or give --data PATH" in done.stderr) == (2, True), done.output
+    assert call("verify", out, "--model", model, "--data", own).exit_code == 0
+
+
+@pytest.mark.skipif(not installed("onnxruntime-int8"), reason="onnxruntime-int8 needs the extra onnx")
+def test_an_int8_run_is_checked_after_its_data_moved(folder: Path, tmp_path: Path) -> None:
+    """The run names its calibration without a folder; what it was is known by its digest."""
+    old, model, out = digits(tmp_path / "own.npz"), folder / "net0.safetensors", tmp_path / "run"
+    options = ("--n", 100, "--limit", 2, "--workers", 1, "--backend", "onnxruntime-int8")
+    assert call("certify", "--model", model, "--data", old, "--out", out, *options).exit_code == 0
+    text = (out / "run.json").read_text()
+    assert json.loads(text)["model"]["calibration"] == "own:train"
+    assert str(tmp_path) not in text
+    (tmp_path / "moved").mkdir()
+    new = old.rename(tmp_path / "moved" / "own.npz")
+    verify = ("verify", out, "--model", model, "--workers", 1)
+    attack = ("attack", "--run", out, "--model", model, "--steps", 1, "--draws", 4, "--votes", 100, "--workers", 1)
+    for command in (verify, attack):
+        done = call(*command, "--data", new)
+        assert done.exit_code == 0, done.output
+        assert call(*command, "--data", new, "--calibration", f"{new}:train").exit_code == 0
+        done = call(*command, "--data", new, "--calibration", "digits:test")
+        assert (done.exit_code, "backend.calibration" in done.stderr) == (2, True), done.output
+    np.save(tmp_path / "x.npy", np.zeros((1, 8, 8), dtype=np.float32))
+    asked = ("predict", "--run", out, "--model", model, "--input", tmp_path / "x.npy", "--n", 100)
+    assert call(*asked, "--calibration", new).exit_code == 0
+    done = call(*asked)
+    assert (done.exit_code, "or give --calibration" in done.stderr) == (2, True), done.output
+    assert call("certify", "--model", model, "--data", new, "--out", out, *options).exit_code == 0, "it resumes"
+    config = json.loads(text)
+    config["model"]["calibration"] = f"{old}:train"  # as runs were written before
+    (out / "run.json").write_text(json.dumps(config))
+    assert call(*verify, "--data", new, "--calibration", new).exit_code == 0
 
 
 def test_predict_answers_as_the_certified_classifier(folder: Path, tmp_path: Path) -> None:

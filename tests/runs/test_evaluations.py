@@ -14,6 +14,13 @@ def test_attempts_add_up(tmp_path: Path) -> None:
     assert [file.name for file in tmp_path.iterdir()] == ["asked.json"]
 
 
+def test_another_number_of_members_is_damage(tmp_path: Path) -> None:
+    (tmp_path / "asked.json").write_text('{"asked": [1, 2, 3], "cost": ""}')
+    with pytest.raises(InputError, match=r"asked.json was damaged; delete it"):
+        add_evaluations(tmp_path, (1, 2), lambda _: "")
+    assert evaluations(tmp_path) == ((1, 2, 3), ""), "nothing is written"
+
+
 @pytest.mark.parametrize("content", ["", "[]", "{}", '{"asked": 3, "cost": ""}', '{"asked": ["x"], "cost": ""}'])
 def test_damage_is_named(tmp_path: Path, content: str) -> None:
     (tmp_path / "asked.json").write_text(content)

@@ -62,6 +62,17 @@ def test_the_same_configuration_resumes_and_another_is_refused(tmp_path: Path) -
     assert {p: p.read_bytes() for p in (tmp_path / "run").iterdir()} == before
 
 
+def test_a_place_holds_a_run_or_nothing(tmp_path: Path) -> None:
+    assert Run.at(tmp_path / "run") is None
+    assert not (tmp_path / "run").exists()
+    Run.start(tmp_path / "run", CONFIG)
+    there = Run.at(tmp_path / "run")
+    assert there is not None
+    assert there.planned == [0, 20, 40]
+    with pytest.raises(InputError, match="exists and is not a run"):
+        Run.at(tmp_path)
+
+
 def test_folders_of_others_are_not_touched(tmp_path: Path) -> None:
     (tmp_path / "letter.txt").write_text("mine")
     with pytest.raises(InputError, match="exists and is not a run"):

@@ -11,10 +11,9 @@ from rich.table import Table
 from rich.text import Text
 
 from smoothcert.analysis.measures import Share
-from smoothcert.analysis.tables import percent_ends, radius_title
+from smoothcert.analysis.tables import radius_title, share_text
 from smoothcert.errors import InputError
 from smoothcert.runs import Attacked
-from smoothcert.stats.rounding import percent
 
 
 @dataclass(frozen=True)
@@ -62,11 +61,8 @@ def attack_table(rows: Sequence[Stand]) -> Table:
     for title in ("radius", "certified", *(f"left by {name}" for name in adversaries), "left by all"):
         table.add_column(title, justify="right", no_wrap=True)
     for row in rows:
-        left = [_cell(row.left[name], ceiling=True) for name in adversaries]
-        table.add_row(radius_title(row.radius), _cell(row.certified), *left, _cell(row.left_by_all, ceiling=True))
+        left = [share_text(row.left[name], ceiling=True) for name in adversaries]
+        table.add_row(
+            radius_title(row.radius), share_text(row.certified), *left, share_text(row.left_by_all, ceiling=True)
+        )
     return table
-
-
-def _cell(share: Share, *, ceiling: bool = False) -> str:
-    low, high = percent_ends(share.interval)
-    return f"{percent(share.value, ceiling=ceiling)} ({low}-{high})"

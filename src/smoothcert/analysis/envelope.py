@@ -13,7 +13,7 @@ NAME = "best of each input (UE)"
 NO_CLAIM = "takes for each input the result with the largest correct radius, knowing the truth: no classifier does that"
 
 
-def upper_envelope(results: Sequence[Results], name: str = NAME) -> Results:
+def upper_envelope(results: Sequence[Results]) -> Results:
     """For each input that all results cover, the record with the largest radius among the correct ones.
 
     It is at least as good as every member at every radius, and so in ACR. It is no claim about any classifier: the
@@ -27,7 +27,7 @@ def upper_envelope(results: Sequence[Results], name: str = NAME) -> Results:
     agreed = {key: value for key, value in members[0].settings.items() if key in ("data", "norm")}
     kept = {key: value for key, value in agreed.items() if all(m.settings.get(key) == value for m in members)}
     settings = kept | {"envelope": True, "note": f"{NO_CLAIM} ({names})"}
-    return Results(name, tuple(_bare(record) for record in best), settings=settings)
+    return Results(NAME, tuple(_bare(record) for record in best), settings=settings)
 
 
 def largest(results: Sequence[Results], radii: Sequence[float]) -> tuple[float, tuple[Share, ...]]:

@@ -75,7 +75,7 @@ def certified_shares(records: Sequence[Record], radii: Sequence[float]) -> tuple
     for r in radii:
         if not 0 <= r < math.inf:
             raise InputError(f"radii must be non-negative finite numbers, got {r}")
-    _refuse_none(records)
+    refuse_none(records)
     reached = np.sort([record.radius for record in records if right(record)])
     below = np.searchsorted(reached, np.asarray(radii, dtype=np.float64), side="left")  # radius == r still counts
     return tuple(Share(len(reached) - int(k), len(records)) for k in below)
@@ -90,20 +90,20 @@ def average_certified_radius(records: Sequence[Record]) -> float:
     return math.fsum(gains(records)) / len(records)
 
 
-def acr_interval(records: Sequence[Record], *, seed: int, resamples: int = RESAMPLES, level: float = LEVEL) -> Interval:
-    """Percentile bootstrap interval of the ACR (Efron 1979): resample inputs, take the quantiles of the means.
+def acr_interval(records: Sequence[Record], *, seed: int, resamples: int = RESAMPLES) -> Interval:
+    """95% percentile bootstrap interval of the ACR (Efron 1979): resample inputs, take the quantiles of the means.
 
     A function of the radii and the seed alone: the order of the records does not change it. Unlike
-    Clopper-Pearson it is approximate: its coverage tends to `level` with many inputs, and where all inputs gain the
+    Clopper-Pearson it is approximate: its coverage tends to 95% with many inputs, and where all inputs gain the
     same radius it has no width.
     """
-    return mean_interval(gains(records), seed=seed, resamples=resamples, level=level)
+    return mean_interval(gains(records), seed=seed, resamples=resamples)
 
 
-def mean_interval(values: Sequence[float], *, seed: int, resamples: int = RESAMPLES, level: float = LEVEL) -> Interval:
-    """Percentile bootstrap interval of the mean of `values`, one per input; their order does not change it."""
-    if resamples < 1 or not 0 < level < 1:
-        raise InputError(f"resamples must be at least 1 and level in (0, 1), got {resamples} and {level}")
+def mean_interval(values: Sequence[float], *, seed: int, resamples: int = RESAMPLES) -> Interval:
+    """95% percentile bootstrap interval of the mean of `values`, one per input; their order does not change it."""
+    if resamples < 1:
+        raise InputError(f"resamples must be at least 1, got {resamples}")
     if not len(values):
         raise InputError("values must hold at least one number: the mean of nothing is not defined")
     ordered = np.sort(np.asarray(values, dtype=np.float64))  # (n,)
@@ -113,19 +113,19 @@ def mean_interval(values: Sequence[float], *, seed: int, resamples: int = RESAMP
     for done in range(0, resamples, rows):
         chosen = rng.integers(n, size=(min(rows, resamples - done), n), dtype=np.int32)
         means.append(ordered[chosen].mean(axis=1))  # (rows,)
-    low, high = np.quantile(np.concatenate(means), [(1 - level) / 2, (1 + level) / 2])
+    low, high = np.quantile(np.concatenate(means), [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
     return Interval(float(low), float(high))
 
 
-def share_interval(count: int, total: int, level: float = LEVEL) -> Interval:
-    """Two-sided Clopper-Pearson interval of a share: covers the truth with probability at least `level`, any n."""
-    tail = (1 - level) / 2
+def share_interval(count: int, total: int) -> Interval:
+    """Two-sided Clopper-Pearson interval of a share: covers the truth with probability at least 95%, any n."""
+    tail = (1 - LEVEL) / 2
     return Interval(lower_bound(count, total, tail), upper_bound(count, total, tail))
 
 
 def abstentions(records: Sequence[Record]) -> Share:
     """How many inputs got no answer."""
-    _refuse_none(records)
+    refuse_none(records)
     return Share(sum(record.abstained for record in records), len(records))
 
 
@@ -145,14 +145,14 @@ def mean_seconds(records: Sequence[Record]) -> float | None:
 
 
 def _mean(records: Sequence[Record], cost: Callable[[Record], float | None]) -> float | None:
-    _refuse_none(records)
+    refuse_none(records)
     known = [value for record in records if (value := cost(record)) is not None]
     return math.fsum(known) / len(records) if len(known) == len(records) else None
 
 
 def gains(records: Sequence[Record]) -> list[float]:
     """What each record adds to the ACR: its radius if the answer is right, else 0."""
-    _refuse_none(records)
+    refuse_none(records)
     return [float(record.radius) if right(record) else 0.0 for record in records]
 
 
@@ -161,6 +161,7 @@ def right(record: Record) -> bool:
     return record.correct and not record.abstained
 
 
-def _refuse_none(records: Sequence[Record]) -> None:
+def refuse_none(records: Sequence[Record]) -> None:
+    """Refuse to measure nothing."""
     if not records:
         raise InputError("records must hold at least one record: a measure of nothing is not defined")

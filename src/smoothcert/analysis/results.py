@@ -6,6 +6,7 @@ import dataclasses
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -127,20 +128,35 @@ def _restricted(result: Results, indices: Collection[int]) -> Results:
 
 
 def _different_settings(results: Sequence[Results]) -> list[str]:
-    warnings = []
-    for what, of in (("data sets", _data), ("norms", lambda result: result.norm)):
-        known = {result.name: value for result in results if (value := of(result)) is not None}
-        if len(set(known.values())) > 1:
-            listed = ", ".join(f"{name}: {value}" for name, value in known.items())
-            warnings.append(f"the results are of different {what} ({listed}); they cannot be compared")
-    return warnings
+    different = {}
+    if any(other_data(a, b) for a, b in combinations(results, 2)):
+        different["data sets"] = {result.name: _in_words(data) for result in results if (data := _data(result))}
+    norms = {result.name: result.norm for result in results if result.norm is not None}
+    if len(set(norms.values())) > 1:
+        different["norms"] = norms
+    return [
+        f"the results are of different {what} ({', '.join(f'{name}: {value}' for name, value in known.items())}); "
+        "they cannot be compared"
+        for what, known in different.items()
+    ]
 
 
-def _data(result: Results) -> str | None:
+def other_data(a: Results, b: Results) -> bool:
+    """Whether two results are of other data: by their fingerprint where both know it, else by name and split."""
+    one, two = _data(a), _data(b)
+    if "fingerprint" in one and "fingerprint" in two:
+        return bool(one["fingerprint"] != two["fingerprint"])
+    return bool(one and two) and any(one.get(key) != two.get(key) for key in ("name", "split"))
+
+
+def _data(result: Results) -> Mapping[str, Any]:
     data = result.settings.get("data")
-    if not isinstance(data, Mapping) or "name" not in data:
-        return None
-    return f"{data['name']} {data.get('split', '')}".strip()
+    return data if isinstance(data, Mapping) and "name" in data else {}
+
+
+def _in_words(data: Mapping[str, Any]) -> str:
+    words = (str(data["name"]), str(data.get("split", "")), str(data.get("fingerprint", ""))[:8])
+    return " ".join(filter(None, words))
 
 
 def _different_labels(results: Sequence[Results]) -> list[str]:

@@ -15,6 +15,7 @@ from smoothcert.analysis.measures import (
     acr_interval,
     average_certified_radius,
     certified_shares,
+    refuse_none,
     right,
 )
 from smoothcert.errors import InputError
@@ -33,8 +34,7 @@ def robustness_index(records: Sequence[Record], gamma: Gamma) -> float:
     >>> robustness_index(records, at_least(0.5))   # certified accuracy at 0.5
     >>> robustness_index(records, lambda r: r)     # ACR
     """
-    if not records:
-        raise InputError("records must hold at least one record: a measure of nothing is not defined")
+    refuse_none(records)
     values = [float(gamma(record.radius)) for record in records if right(record)]
     for value in values:
         if not 0 <= value < math.inf:
@@ -64,8 +64,7 @@ def log_mean_volume(records: Sequence[Record], dim: int) -> float:
 
     `dim` is the number of coordinates of an input. Exact in log space (log-sum-exp), whatever the dimension.
     """
-    if not records:
-        raise InputError("records must hold at least one record: a measure of nothing is not defined")
+    refuse_none(records)
     volumes = [log_ball_volume(record.radius if right(record) else 0.0, dim) for record in records]
     return float(special.logsumexp(volumes)) - math.log(len(records))
 
@@ -86,10 +85,9 @@ class ClassMeasures:
         return asdict(self) | {"accuracy": [{"radius": r, **share.to_json()} for r, share in pairs]}
 
 
-def per_class(records: Sequence[Record], radii: Sequence[float], *, seed: int = 0) -> tuple[ClassMeasures, ...]:
+def per_class(records: Sequence[Record], radii: Sequence[float]) -> tuple[ClassMeasures, ...]:
     """ACR and certified accuracy of each true class, ascending; weighted by their inputs they add up to the whole."""
-    if not records:
-        raise InputError("records must hold at least one record: a measure of nothing is not defined")
+    refuse_none(records)
     groups: dict[int, list[Record]] = {}
     for record in records:
         groups.setdefault(record.label, []).append(record)
@@ -98,7 +96,7 @@ def per_class(records: Sequence[Record], radii: Sequence[float], *, seed: int = 
             label,
             len(group),
             average_certified_radius(group),
-            acr_interval(group, seed=seed),
+            acr_interval(group, seed=0),
             certified_shares(group, radii),
         )
         for label, group in sorted(groups.items())

@@ -12,7 +12,7 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from smoothcert.analysis import measures
-from smoothcert.analysis.results import Results
+from smoothcert.analysis.results import Results, other_data
 
 MOST_STEPS = 6  # in a line of text; the rest is one sum
 
@@ -32,7 +32,7 @@ class Savings:
 
     fixed_draws: int
     mean_draws: float
-    time_rf: float | None  # None: no run of `Fixed` on the same inputs is there to compare with
+    time_rf: float | None  # None: no run of `Fixed` with this classifier on these inputs is there to compare with
     steps: tuple[Step, ...]  # only those that decided something
 
     @property
@@ -74,10 +74,16 @@ def _procedure(result: Results) -> str | None:
 def _time_rf(result: Results, others: Sequence[Results]) -> float | None:
     seconds = measures.mean_seconds(result.records)
     for other in others:
-        if _procedure(other) == "fixed" and other.indices == result.indices and seconds:
+        if _procedure(other) == "fixed" and _same_work(other, result) and seconds:
             reference = measures.mean_seconds(other.records)
             return None if reference is None else reference / seconds
     return None
+
+
+def _same_work(a: Results, b: Results) -> bool:
+    """The same inputs for the same classifier, run in the same way."""
+    same_classifier = a.settings.get("classifier") == b.settings.get("classifier")
+    return same_classifier and a.indices == b.indices and not other_data(a, b)
 
 
 def _steps(result: Results) -> tuple[Step, ...]:

@@ -13,9 +13,10 @@ from smoothcert.analysis.measures import average_certified_radius, certified_sha
 from smoothcert.analysis.results import Results
 from smoothcert.errors import InputError
 
-# What may differ between two trainings of one method: the seeds, the weights they led to, where these lie, and how
-# often members of an ensemble were asked.
-VARYING = ("seed", "fingerprint", "file", "versions", "torch", "cost")
+# What may differ between two trainings of one method: the seeds, the weights they led to, where these lie, what a
+# backend made of them, versions, how often members of an ensemble were asked, and which memory answered how often.
+WEIGHTS = ("seed", "fingerprint", "file", "digest", "agreement")
+VARYING = (*WEIGHTS, "versions", "version", "torch", "cost", "id", "note")
 
 
 @dataclass(frozen=True)

@@ -15,10 +15,11 @@ from smoothcert.analysis.results import Results, subset_warnings
 from smoothcert.analysis.savings import Savings, savings
 from smoothcert.analysis.seeds import Average, averages
 from smoothcert.errors import InputError
+from smoothcert.stats import geometry
 
 MOST_RADII = 8
 USUAL_STEP = Fraction(1, 4)  # the papers' tables: 0, 0.25, 0.5, ...
-STRENGTHS = ("sigma", "half_width", "scale", "keep")
+STRENGTHS = (*geometry.STRENGTHS.values(), "keep")  # how noises name theirs
 
 
 @dataclass(frozen=True)
@@ -132,9 +133,16 @@ def summarise(
 def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[float, ...]:
     """0, 0.25, 0.5, ... up to the largest radius of a correct answer; a wider step if that would be too many columns.
 
-    Where all radii lie below 0.5 the step is narrower; where all are whole numbers (l0) it is a whole number.
+    Where all radii lie below 0.5 the step is narrower; where all are whole numbers (l0) it is a whole number. Radii
+    that a procedure was asked to decide have columns of their own; where every result is of that kind, they alone.
     """
-    reached = [r.radius for result in results for r in result.records if r.correct and not r.abstained]
+    asked = [_asked(result.settings.get("procedure")) for result in results]
+    decided = set().union(*asked)
+    if decided:
+        rest = [result for result, radii in zip(results, asked, strict=True) if not radii]
+        more = len(decided.difference(usual_radii(rest, most)))
+        return tuple(sorted({*decided, *usual_radii(rest, max(2, most - more))}))
+    reached = [r.radius for result in results for r in result.records if measures.right(r)]
     largest = max(reached, default=0.0)
     if largest <= 0:
         return (0.0,)
@@ -146,6 +154,13 @@ def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[flo
             if len(grid) <= most:
                 return tuple(grid)
     raise AssertionError("unreachable: the steps grow without end")
+
+
+def _asked(procedure: Any) -> set[float]:
+    """The radii that a described procedure decides; none for those that look for the largest."""
+    given = procedure.get("radius") if isinstance(procedure, Mapping) else None
+    several = given if isinstance(given, list | tuple) else [given]
+    return {float(r) for r in several if isinstance(r, int | float) and 0 < r < math.inf}
 
 
 def _round_numbers(size: float) -> Iterator[Fraction]:

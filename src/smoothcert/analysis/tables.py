@@ -40,8 +40,8 @@ def markdown(summary: Summary) -> str:
     lines = [_line(header), _line(["---", "---", *["---:"] * (len(header) - 2)])]
     for row in summary.rows:
         cells = [row.name, row.noise or "", f"{row.inputs} ({row.subset})", _acr(row)]
-        cells += [_share(share) for share in row.accuracy]
-        cells += [_share(row.abstentions, ceiling=True), _draws(row), _seconds(row)]
+        cells += [share_text(share) for share in row.accuracy]
+        cells += [share_text(row.abstentions, ceiling=True), _draws(row), _seconds(row)]
         lines.append(_line(cells))
     for average in summary.averages:
         shares = [_spread(percent(s.mean), percent(s.deviation, ceiling=True)) for s in average.accuracy]
@@ -116,7 +116,8 @@ def _acr(row: Row) -> str:
     return f"{down(row.acr, RADIUS_DIGITS)} ({low}-{high})"
 
 
-def _share(share: Share, *, ceiling: bool = False) -> str:
+def share_text(share: Share, *, ceiling: bool = False) -> str:
+    """A share in percent, rounded down or up, with its interval."""
     low, high = percent_ends(share.interval)
     return f"{percent(share.value, ceiling=ceiling)} ({low}-{high})"
 

@@ -101,12 +101,17 @@ def check_level(name: str, value: float) -> None:
         raise InputError(f"{name} must lie strictly between 0 and 1, got {value}")
 
 
+MOST_DRAWS = 10**8  # of one kind, per input
+
+
 def check_draws(name: str, value: int, smallest: int = 1) -> None:
     """Refuse a number of draws that cannot work."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise InputError(f"{name} must be a whole number of draws, got {value!r}")
     if value < smallest:
-        raise InputError(f"{name} must be at least {smallest}, got {value}: fewer draws can never give an answer")
+        raise InputError(f"{name} must be at least {smallest}, got {value}: fewer can never give an answer")
+    if value > MOST_DRAWS:
+        raise InputError(f"{name} must be at most {MOST_DRAWS}, got {value}: more would not end")
 
 
 def check_reachable(noise: Geometry, radius: float, p_lower: float) -> bool:

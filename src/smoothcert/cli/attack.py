@@ -42,6 +42,7 @@ def attack(
     data_root: o.DataRoot = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    calibration: o.Calibration = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Attack the smoothed classifier: below a certified radius nothing may succeed (status 1 if it does)."""
@@ -49,20 +50,22 @@ def attack(
     from smoothcert.analysis.figures.canvas import check_name
     from smoothcert.runs import AttackRun, Run
 
+    if limit is not None and limit < 1:
+        raise InputError(f"--limit must be at least 1, got {limit}")
     if figure is not None:
         check_name(figure)
     opened = Run.open(run)
     execution.refuse_soft(opened, "attack")
     records = opened.records()[:limit]
     if not records:
-        raise InputError(f"{run} has no recorded input to attack; certify first, or give a larger --limit")
+        raise InputError(f"{run} has no recorded input to attack; certify first")
     execution.refuse_scopes(records)
     checkpoint = ensembles.load_model(model, o.device(device or o.run_device(opened)))
     dataset = o.run_data(opened, data, data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
     about: dict[str, Any] = {"workers": workers, "input_range": dataset.input_range}
     about["input_shape"] = tuple(checkpoint.architecture.input_shape)
-    about["calibration"] = o.run_calibration(opened, None, data_root)
+    about["calibration"] = o.run_calibration(opened, calibration, data, data_root)
     classes = checkpoint.architecture.num_classes
     smoothed = execution.certified(opened, checkpoint.model, classes, **about)
     judge = execution.certified(opened, checkpoint.model, classes, seed=smoothed.seed + 1, **about)
@@ -86,7 +89,7 @@ def attack(
 
 def _radii(text: str | None, certified: Sequence[float]) -> list[float]:
     if text is not None:
-        return sorted({r for r in o.numbers(text) if r > 0})
+        return sorted({r for r in o.numbers(text) if r != 0})
     step = 2 * max(*certified, 0.25) / BEYOND
     nice = next(size for size in (0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, step + 1) if size >= step)
     return [round(nice * (i + 1), 6) for i in range(BEYOND)]

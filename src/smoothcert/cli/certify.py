@@ -32,7 +32,9 @@ def certify(
         ),
     ] = "fixed",
     radius: Annotated[list[float], typer.Option(help="Radius to certify; several for sequential: 0.25 0.5 1.")] = [],  # noqa: B006
-    n: Annotated[int, typer.Option(help="Draws that bound the probability, or the fixed n to match.")] = 100_000,
+    n: Annotated[
+        int | None, typer.Option(help="Draws that bound the probability, or the fixed n to match. Default: 100000.")
+    ] = None,
     n0: Annotated[int | None, typer.Option(help="Draws that choose the class. Default: 100.")] = None,
     alpha: o.Alpha = 0.001,
     beta: Annotated[
@@ -85,7 +87,8 @@ def certify(
     subset = datasets.Subset(start=start, every=every, limit=limit)
     checkpoint = ensembles.load_model(model, o.device(device))
     dataset = datasets.load(data, split, root=data_root)
-    backend, batch_size = o.resumed(out, backend, batch_size)
+    earlier = Run.at(out)  # before a memory is made that the run would refuse
+    backend, batch_size = o.resumed(earlier, backend, batch_size)
     remembered = o.memory(memory)
     calibrating, named = o.calibration(backend, calibration, data, data_root)
     smoothed = Smoothed(
@@ -108,8 +111,8 @@ def certify(
     if held_out := checkpoint.details.get("held_out"):
         chosen_inputs = dataset.tensors(subset.indices(len(dataset)))
         ensembles.refuse_overlap(set(held_out), chosen_inputs, f"--data {data}")
-    if (out / "run.json").exists():  # before a memory is made that the run would refuse
-        check_memory(Run.open(out), remembered)
+    if earlier is not None:
+        check_memory(earlier, remembered)
     if one_sided := _one_sided(dataset, subset):
         typer.echo(f"warning: {one_sided}", err=True)
     run = Run.start(out, run_config(smoothed, chosen, dataset, subset, _about(model, checkpoint) | named))

@@ -32,8 +32,14 @@ def demo(
     device: o.Device = None,
 ) -> None:
     """Train a LeNet under noise on 4000 MNIST images, certify test images; table, curve and report."""
+    from smoothcert.certify import Fixed
+    from smoothcert.datasets import Subset
+    from smoothcert.noise import Gaussian
+
+    Subset(limit=limit), Fixed(n=n), Gaussian(sigma)  # what they refuse is refused before training
     model = out / f"lenet-sigma{sigma:g}-{epochs}epochs-seed{seed}.safetensors"
-    run = out / f"fixed-n{n}-{limit}images"
+    runs = out / model.stem
+    run, quick = (runs / f"{procedure}-n{n}-{limit}images" for procedure in ("fixed", "sequential"))
     figure = out / "radius-accuracy.png"
     if model.exists():
         typer.echo(f"1. The model is there: {model}")
@@ -43,7 +49,6 @@ def demo(
     typer.echo(f"2. Certifying {limit} test images with {n} draws each, 99.9% confidence")
     certify(model=[model], data="mnist5k", out=run, sigma=sigma, n=n, limit=limit, seed=seed, device=device)
     typer.echo("3. The same images at two given radii, with as few draws as possible")
-    quick = out / f"sequential-n{n}-{limit}images"
     certify(
         model=[model],
         data="mnist5k",
@@ -66,7 +71,7 @@ def demo(
         f"verify {run} --model {model} --share 0.1": "an audit: claims from votes, votes from the model",
         f"attack --run {run} --model {model} --limit 20": "try to refute the certificates",
         f"analyze {run} {quick} --radii {sigma:g},{2 * sigma:g} --json": "the table for a program",
-        f"certify --model {model} --data mnist5k --every 10 --out {out}/n100000": "Cohen's n = 100000",
+        f"certify --model {model} --data mnist5k --every 11 --out {runs}/n100000": "Cohen's n = 100000",
     }
     typer.echo("\nNext:")
     for arguments, why in steps.items():
@@ -106,9 +111,9 @@ def _train(path: Path, sigma: float, epochs: int, seed: int, device: str) -> Non
         objective = GaussianObjective(noise)
         train(model, (x, y), objective, epochs=epochs, seed=seed, on_epoch=on_epoch, on_step=on_step)
     details: dict[str, Any] = {
-        "objective": "gaussian",
+        "objective": objective.describe(),
         "noise": noise.describe(),
-        "data": data.name,
+        "data": {"name": data.name, "split": data.split, "size": len(data), "fingerprint": data.fingerprint},
         "epochs": epochs,
         "seed": seed,
     }

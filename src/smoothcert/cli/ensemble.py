@@ -29,7 +29,11 @@ Draws = Annotated[int, typer.Option("--draws", help="Draws of noise per hold-out
 Out = Annotated[Path | None, typer.Option("--out", help="Ensemble file (.json) to write.")]
 Kind = Annotated[
     str,
-    typer.Option("--aggregation", help="soft-voting, softmax-voting, hard-voting, consensus, early-exit, max-margin."),
+    typer.Option(
+        "--aggregation",
+        help="soft-voting, softmax-voting, hard-voting, consensus, early-exit, max-margin, or denoised (a denoiser, "
+        "then a classifier).",
+    ),
 ]
 K = Annotated[int | None, typer.Option("--k", help="Of consensus: how many members must agree. Default: 2.")]
 
@@ -59,7 +63,12 @@ def make(
     a: Annotated[float | None, typer.Option(help="Of early-exit: level of its test. Default: 0.05.")] = None,
 ) -> None:
     """Write an ensemble of these members, in this order."""
-    given = {"weights": None if weights is None else _numbers(weights), "k": k, "threshold": threshold, "a": a}
+    given = {
+        "weights": None if weights is None else o.numbers(weights, "--weights"),
+        "k": k,
+        "threshold": threshold,
+        "a": a,
+    }
     _write(out, aggregation, model, {key: value for key, value in given.items() if value is not None}, {})
 
 
@@ -157,7 +166,9 @@ def plan(
     from smoothcert.analysis import variance
     from smoothcert.ensembles.sampling import noisy_logits
 
-    counts = [int(size) for size in _numbers(sizes, "--sizes")]
+    counts = _whole(sizes)
+    if draws < 2:
+        raise InputError(f"--draws must be at least 2 for a variance, got {draws}")
     held = _held_out(model, data, data_root, split, start, every, limit, "gaussian", sigma)
     logits = noisy_logits(held.models, held.x, held.noise, draws, seed)
     rows = variance.plan(logits, held.y.numpy(), counts, sigma=held.noise.strength, n=n, alpha=alpha)
@@ -251,8 +262,8 @@ def _say(table: Table, content: dict[str, Any], *, as_json: bool) -> None:
         o.console().print(table)
 
 
-def _numbers(text: str, name: str = "--weights") -> list[float]:
-    try:
-        return [float(part) for part in text.split(",")]
-    except ValueError:
-        raise InputError(f"{name} must be numbers with commas between them, got {text!r}") from None
+def _whole(sizes: str) -> list[int]:
+    numbers = o.numbers(sizes, "--sizes")
+    if not all(number.is_integer() for number in numbers):
+        raise InputError(f"--sizes must be whole numbers, as in 1,2,5, got {sizes!r}")
+    return [int(number) for number in numbers]

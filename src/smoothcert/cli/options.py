@@ -60,7 +60,10 @@ Backend = Annotated[
 ]
 Calibration = Annotated[
     str | None,
-    typer.Option("--calibration", help="Data for int8, as DATA or DATA:split. Default: the training split of --data."),
+    typer.Option(
+        "--calibration",
+        help="Data for int8, as DATA or DATA:split. Default: the run's, by its name, or the training split of --data.",
+    ),
 ]
 DataRoot = Annotated[
     Path | None, typer.Option("--data-root", help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")
@@ -78,12 +81,12 @@ Radii = Annotated[str | None, typer.Option("--radii", help="Radii of the table, 
 CALIBRATION_INPUTS = 512
 
 
-def numbers(text: str) -> list[float]:
-    """The value of --radii."""
+def numbers(text: str, option: str = "--radii") -> list[float]:
+    """The value of an option that takes several numbers."""
     try:
         return [float(part) for part in text.split(",")]
     except ValueError:
-        raise InputError(f"--radii must be numbers with commas between them, as in 0,0.25,0.5, got {text!r}") from None
+        raise InputError(f"{option} must be numbers with commas between them, as in 0,0.25,0.5, got {text!r}") from None
 
 
 def memory(where: str | None, *, there: bool = False) -> Memory | None:
@@ -122,20 +125,40 @@ def run_data(run: Run, given: str | None, root: Path | None) -> Dataset:
     """The data that a run certified: those given, else those of that name; others are refused."""
     from smoothcert import datasets, execution
 
-    about = run.config.get("data")
-    about = about if isinstance(about, dict) else {}
+    about = _part(run, "data")
     name = given or about.get("name")
     if given is None and name not in datasets.NAMES:
         raise InputError(f"the data of {run.path}, {name!r}, are not known by name; give --data PATH")
-    dataset = datasets.load(str(name), str(about.get("split", "test")), root=root)
+    dataset = _load(str(name), str(about.get("split", "test")), root, "--data" if given is None else None)
     execution.check_data(run, dataset)
     return dataset
+
+
+def _part(run: Run, name: str) -> dict[str, Any]:
+    """A part of a run's configuration; empty where it was damaged."""
+    part = run.config.get(name)
+    return part if isinstance(part, dict) else {}
+
+
+def _load(name: str, split: str, root: Path | None, instead: str | None) -> Dataset:
+    """Data; where they were not named by the user, the refusal says with which option they can be."""
+    from smoothcert import datasets
+
+    try:
+        return datasets.load(name, split, root=root)
+    except InputError as error:
+        if instead is None:
+            raise
+        raise InputError(f"{error}; or give {instead} PATH") from None
 
 
 def calibration(
     backend: str, given: str | None, data: str | None, root: Path | None
 ) -> tuple[Tensor | None, dict[str, str]]:
-    """Training inputs for an int8 backend, and their name for the run: of --calibration, else of --data."""
+    """Training inputs for an int8 backend, and their name for the run: of --calibration, else of --data.
+
+    The name is for readers, without a folder: which inputs they were is said by the digest in the classifier.
+    """
     from smoothcert import datasets
     from smoothcert.engine.backends import BACKENDS
 
@@ -148,38 +171,36 @@ def calibration(
         name, split = given or data or "", "train"
     if not name:
         raise InputError(f"--backend {backend} needs --calibration, the data that the model was trained on")
-    inputs = datasets.load(name, split, root=root)
+    inputs = _load(name, split, root, "--calibration" if given is None else None)
     every = max(1, len(inputs) // CALIBRATION_INPUTS)
     chosen = datasets.Subset(every=every, limit=CALIBRATION_INPUTS).indices(len(inputs))
-    return inputs.tensors(chosen), {"calibration": f"{name}:{split}"}
+    return inputs.tensors(chosen), {"calibration": f"{inputs.name}:{split}"}
 
 
-def run_calibration(run: Run, given: str | None, root: Path | None) -> Tensor | None:
-    """The calibration inputs of a run's int8 backend: those given, else those it names."""
-    classifier, model = run.config.get("classifier"), run.config.get("model")
-    backend = classifier.get("backend") if isinstance(classifier, dict) else None
-    name = backend.get("name") if isinstance(backend, dict) else None
-    named = model.get("calibration") if isinstance(model, dict) else None
-    return calibration(str(name), given, named if isinstance(named, str) else None, root)[0]
+def run_calibration(run: Run, given: str | None, data: str | None, root: Path | None) -> Tensor | None:
+    """The calibration inputs of a run's int8 backend: those given, else those it names, where `data` may be found."""
+    backend, named = _part(run, "classifier").get("backend"), _part(run, "model").get("calibration")
+    name, _, split = str(named).rpartition(":")
+    if data is not None and name == _part(run, "data").get("name"):
+        named = f"{data}:{split}"
+    backend = backend.get("name") if isinstance(backend, dict) else None
+    return calibration(str(backend), given, named if isinstance(named, str) else None, root)[0]
 
 
-def resumed(out: Path, backend: str, batch_size: int | None) -> tuple[str, int | None]:
-    """Backend and batch size; auto goes on with what it chose when the run in `out` was started."""
-    from smoothcert.runs import Run
-
-    if backend != "auto" or not (out / "run.json").exists():
+def resumed(earlier: Run | None, backend: str, batch_size: int | None) -> tuple[str, int | None]:
+    """Backend and batch size; auto goes on with what it chose when the run was started."""
+    if backend != "auto" or earlier is None:
         return backend, batch_size
     try:
-        classifier = Run.open(out).config["classifier"]
-        return str(classifier["backend"]["name"]), int(classifier["batch"])
+        classifier = earlier.config["classifier"]
+        return str(classifier["backend"]["name"]), int(classifier["batch"]) if batch_size is None else batch_size
     except (KeyError, TypeError, ValueError):
-        raise InputError(f"{out / 'run.json'} does not say which backend it chose: give --backend") from None
+        raise InputError(f"{earlier.path / 'run.json'} does not say which backend it chose: give --backend") from None
 
 
 def run_device(run: Run) -> str | None:
     """The device that a run was made on, where it names one."""
-    classifier = run.config.get("classifier")
-    name = classifier.get("device") if isinstance(classifier, dict) else None
+    name = _part(run, "classifier").get("device")
     return name if isinstance(name, str) else None
 
 

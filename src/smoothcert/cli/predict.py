@@ -65,7 +65,7 @@ def predict(
             checkpoint,
             seed if _given(context, "seed") else None,
             workers,
-            o.run_calibration(opened, calibration, data_root),
+            o.run_calibration(opened, calibration, None, data_root),
             remembered,
         )
         if opened is not None

@@ -41,16 +41,14 @@ def train(
         int | None, typer.Option(help="Members trained side by side. Default: as many as cores; 1 on a GPU.")
     ] = None,
     save_every: Annotated[float, typer.Option(help="Seconds between states, besides after every epoch.")] = 120.0,
-    data_root: Annotated[
-        Path | None, typer.Option(help="Where data files lie. Default: $SMOOTHCERT_DATA, else data.")
-    ] = None,
+    data_root: o.DataRoot = None,
     device: o.Device = None,
 ) -> None:
     """Train by a recipe. Under torchrun, all processes train one model together."""
     from smoothcert.analysis.figures import training_curves
     from smoothcert.execution.recipes import change
     from smoothcert.recipes import find
-    from smoothcert.training import Group, launched
+    from smoothcert.training import Folder, Group, launched
 
     chosen = change(find(recipe), [*changes, *([] if epochs is None else [f"epochs={epochs}"])])
     if accumulate is not None:
@@ -79,12 +77,13 @@ def train(
         if not first:
             return
     for member, new in zip(members, trained, strict=True):
-        if new or not (member.out / "curves.png").exists():
-            training_curves([member.out / "log.jsonl"], member.out / "curves.png")
-        typer.echo(f"{'trained' if new else 'already trained'}: {member.out / 'model.safetensors'}")
+        folder = Folder(member.out)
+        if new or not folder.curves.exists():
+            training_curves([member.out / "log.jsonl"], folder.curves)
+        typer.echo(f"{'trained' if new else 'already trained'}: {folder.model}")
     if len(members) > 1 and (any(trained) or not (out / "curves.png").exists()):
         training_curves([member.out / "log.jsonl" for member in members], out / "curves.png")
-    first_model = f"--model {members[0].out / 'model.safetensors'}"
+    first_model = f"--model {Folder(members[0].out).model}"
     if chosen.objective["name"] == "denoising":
         typer.echo(
             f"see: smoothcert ensemble make --aggregation denoised {first_model} --model CLASSIFIER --out FILE.json"

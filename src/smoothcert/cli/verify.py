@@ -43,6 +43,7 @@ def verify(
     ] = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    calibration: o.Calibration = None,
     memory: o.MemoryAt = None,
     as_json: o.AsJson = False,
 ) -> None:
@@ -51,13 +52,15 @@ def verify(
     from smoothcert.runs import Run
 
     opened = Run.open(run)
-    if not model and (fresh is not None or share != 1.0 or (data is not None and memory is None)):
-        raise InputError("--share, --fresh and --data need the model: give --model CKPT")
+    only_drawing = fresh is not None or share != 1.0 or calibration is not None
+    if not model and (only_drawing or (data is not None and memory is None)):
+        raise InputError("--share, --fresh, --calibration and --data need the model: give --model CKPT")
     remembered = o.memory(memory, there=True)
     audit = analysis.audit_run(opened)
     drawn = Drawn()
     if model:
-        drawn = _draw(opened, audit, _Drawing(model, data, data_root, share, fresh, pick, device, workers))
+        options = _Drawing(model, data, data_root, share, fresh, pick, device, workers, calibration)
+        drawn = _draw(opened, audit, options)
     if remembered is None and "memory" in opened.config:
         drawn.notes.append("what was checked is what the draws said, not what the memory made of it: give --memory")
     if remembered is not None:
@@ -87,6 +90,7 @@ class _Drawing:
     pick: int | None
     device: str | None
     workers: int | None
+    calibration: str | None
 
 
 @dataclass
@@ -109,6 +113,7 @@ def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
     checkpoint = ensembles.load_model(options.model, o.device(options.device or o.run_device(run)))
     dataset = o.run_data(run, options.data, options.data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
+    calibrating = o.run_calibration(run, options.calibration, options.data, options.data_root)
     same, other = (
         execution.certified(
             run,
@@ -116,7 +121,7 @@ def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
             checkpoint.architecture.num_classes,
             seed=one,
             workers=options.workers,
-            calibration=o.run_calibration(run, None, options.data_root),
+            calibration=calibrating,
             input_range=dataset.input_range,
             input_shape=tuple(checkpoint.architecture.input_shape),
         )

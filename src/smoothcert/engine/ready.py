@@ -98,6 +98,8 @@ class Preparer:
         shared = job.rows > BLOCK and self.device.type == "cpu" and isinstance(private, nn.Module)
         if shared and shape and not same_votes(prepared, job):
             job = job.with_rows(BLOCK)
+            if job.calibration is not None:  # as for whoever asks for so many rows at once: the same classifier
+                job = dataclasses.replace(job, calibration=self._noisy_calibration(BLOCK))
             prepared = prepare(backend, job)
         return job, prepared
 

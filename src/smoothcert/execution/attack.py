@@ -6,6 +6,7 @@ Certified accuracy is a lower bound of what no attack can do; the accuracy that 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -15,6 +16,7 @@ from torch import Tensor, nn
 
 from smoothcert.architectures.modules import device_of
 from smoothcert.certify import Predict, Scope
+from smoothcert.certify.conversation import check_draws
 from smoothcert.engine import Smoothed
 from smoothcert.errors import InputError
 from smoothcert.execution.adversaries import Adversary, Strength, adversary
@@ -46,6 +48,9 @@ class Siege:
             raise InputError("attack needs a model with gradients: a torch module")
         for name in self.adversaries:
             adversary(name, self.strength)
+        if not all(0 < radius < math.inf for radius in self.radii):
+            raise InputError(f"radii of an attack must be positive numbers, got {list(self.radii)}")
+        check_draws("votes", self.votes, 11)  # as many as `Predict` needs
 
     def describe(self, run: Run, indices: Sequence[int]) -> dict[str, Any]:
         """All that decides what will be found at the inputs `indices` of the run: the configuration of an attack."""

@@ -64,10 +64,14 @@ class AttackRun(Run):
     def attacked(self) -> list[Attacked]:
         """All complete lines, in the order of the plan. Damage is refused by line, not skipped."""
         found: dict[int, Attacked] = {}
+        planned = set(self.planned)
         for number, line in enumerate(self._lines(), start=1):
             try:
                 one = Attacked.from_json(json.loads(line))
             except DAMAGE as error:
                 raise InputError(f"{self._file}, line {number} is damaged ({error}); delete it and resume") from None
+            if one.index in found or one.index not in planned:
+                wrong = "repeats" if one.index in found else "is not planned:"
+                raise InputError(f"{self._file}, line {number} {wrong} input {one.index}; delete that line and resume")
             found[one.index] = one
         return [found[index] for index in self.planned if index in found]

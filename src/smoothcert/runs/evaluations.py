@@ -18,6 +18,8 @@ def add_evaluations(folder: Path, asked: Sequence[int], cost: Callable[[Sequence
     What a killed attempt had asked is missing; no certificate depends on it.
     """
     before, _ = evaluations(folder)
+    if before and len(before) != len(asked):
+        raise _damaged(folder)
     total = [a + b for a, b in zip(asked, before, strict=True)] if before else list(asked)
     sentence = cost(total)
     half = folder / f".{FILE}.{os.getpid()}"
@@ -34,5 +36,9 @@ def evaluations(folder: Path) -> tuple[tuple[int, ...], str]:
     except FileNotFoundError:
         return (), ""
     except (OSError, ValueError, KeyError, TypeError, RecursionError):
-        raise InputError(f"{folder / FILE} was damaged; delete it, it only says what an ensemble cost") from None
+        raise _damaged(folder) from None
     return asked, cost
+
+
+def _damaged(folder: Path) -> InputError:
+    return InputError(f"{folder / FILE} was damaged; delete it, it only says what an ensemble cost")

@@ -39,17 +39,14 @@ class Run:
         Another configuration is refused, naming what differs: runs are never mixed and never overwritten.
         """
         wanted = json.loads(json.dumps({"format": FORMAT, **config}))
-        if (path / "run.json").exists():
-            run = cls.open(path)
+        run = cls.at(path)
+        if run is not None:
             if run.config != wanted:
                 raise InputError(
                     f"{path} holds a run with another configuration ({_difference(run.config, wanted)}); "
                     "give another --out, or the old settings to resume it"
                 )
             return run
-        strangers = path.is_dir() and any(not file.name.startswith(HALF) for file in path.iterdir())
-        if path.is_file() or strangers:
-            raise InputError(f"{path} exists and is not a run; give another --out")
         path.mkdir(parents=True, exist_ok=True)
         half = path / f"{HALF}{secrets.token_hex(8)}"
         with half.open("w") as file:
@@ -63,6 +60,16 @@ class Run:
         finally:
             half.unlink()
         return cls(path, wanted)
+
+    @classmethod
+    def at(cls, path: Path) -> Run | None:
+        """The run in a folder, or None where there is room for one; anything else there is refused."""
+        if (path / "run.json").exists():
+            return cls.open(path)
+        strangers = path.is_dir() and any(not file.name.startswith(HALF) for file in path.iterdir())
+        if path.is_file() or strangers:
+            raise InputError(f"{path} exists and is not a run; give another --out")
+        return None
 
     @classmethod
     def open(cls, path: Path) -> Run:

@@ -76,7 +76,7 @@ def test_a_resumed_run_keeps_what_auto_chose(checkpoint: Path, monkeypatch: pyte
     assert certify(checkpoint, "--backend", "auto", "--limit", "3")[0] == 0
     assert len((run / "records.jsonl").read_bytes().splitlines()) == 3
     status, said = certify(checkpoint, "--backend", "auto", "--batch-size", "128", "--limit", "3")
-    assert (status, "classifier.batch is 384, now 128" in said) == (2, True), said
+    assert (status, "another configuration (classifier.ba" in said) == (2, True), "what is given is not overridden"
     status, said = certify(checkpoint, "--backend", "eager", "--limit", "3")
     assert status != 0
     assert "another configuration (classifier.backend" in said

@@ -177,6 +177,19 @@ def test_blocks_share_a_call_only_where_their_place_does_not_matter() -> None:
     assert g.describe()["batch"] == ready.job.rows
 
 
+@pytest.mark.parametrize("name", [name for name in BACKENDS if BACKENDS[name].int8 and installed(name)])
+def test_a_batch_that_was_cut_to_a_block_is_calibrated_as_a_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A run names the batch it had: asking for that batch must make the same classifier."""
+    monkeypatch.setattr(engine.ready, "same_votes", lambda *_: False)
+    x = torch.rand(5, 6, generator=torch.Generator().manual_seed(0))
+    made = [
+        Smoothed(nn.Linear(6, CLASSES), CLASSES, NOISE, backend=name, batch_size=rows, calibration=x).prepared(x)
+        for rows in (384, 128)
+    ]
+    assert [ready.job.rows for ready in made] == [128, 128]
+    assert torch.equal(*(ready.job.calibration for ready in made))
+
+
 def test_a_preparation_serves_until_the_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     once = BACKENDS["eager"].prepare

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smoothcert.analysis.exports import NORMS
 from smoothcert.analysis.results import Results
 from smoothcert.errors import InputError
 
@@ -90,5 +91,4 @@ def short(name: str, longest: int = LONGEST_NAME) -> str:
 def radius_label(results: Iterable[Results]) -> str:
     """The norms of radii, if known, in front of "radius"."""
     known = sorted({result.norm for result in results if result.norm is not None})
-    pretty = {"l0": r"$\ell_0$", "l1": r"$\ell_1$", "l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}
-    return " ".join(filter(None, [" and ".join(pretty.get(norm, norm) for norm in known), "radius"]))
+    return " ".join(filter(None, [" and ".join(NORMS.get(norm, norm) for norm in known), "radius"]))

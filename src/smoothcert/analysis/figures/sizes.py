@@ -15,15 +15,15 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def acr_by_size(sized: Sequence[tuple[int, Results]], path: str | Path, *, seed: int = 0) -> Path:
+def acr_by_size(sized: Sequence[tuple[int, Results]], path: str | Path) -> Path:
     """Draw the ACR over the number of members k, from pairs (k, results), with its 95% bootstrap interval."""
     check_name(path)
-    return save(acr_by_size_figure(sized, seed=seed), path)
+    return save(acr_by_size_figure(sized), path)
 
 
-def acr_by_members(results: Sequence[Results], path: str | Path, *, seed: int = 0) -> Path:
+def acr_by_members(results: Sequence[Results], path: str | Path) -> Path:
     """`acr_by_size` of runs, each of which says how many members its ensemble has; a single model is one member."""
-    return acr_by_size([(_members(result), result) for result in results], path, seed=seed)
+    return acr_by_size([(_members(result), result) for result in results], path)
 
 
 def _members(result: Results) -> int:
@@ -37,7 +37,7 @@ def _members(result: Results) -> int:
     return members
 
 
-def acr_by_size_figure(sized: Sequence[tuple[int, Results]], *, seed: int = 0) -> Figure:
+def acr_by_size_figure(sized: Sequence[tuple[int, Results]]) -> Figure:
     """The figure of `acr_by_size`: a point with an interval per result; the line joins the means of equal k."""
     from matplotlib.ticker import FixedLocator, MaxNLocator  # noqa: PLC0415
 
@@ -48,7 +48,7 @@ def acr_by_size_figure(sized: Sequence[tuple[int, Results]], *, seed: int = 0) -
     figure, axes = canvas()
     found: dict[int, list[float]] = {}
     for k, result in sorted(sized, key=lambda pair: pair[0]):
-        acr, interval = average_certified_radius(result.records), acr_interval(result.records, seed=seed)
+        acr, interval = average_certified_radius(result.records), acr_interval(result.records, seed=0)
         found.setdefault(k, []).append(acr)
         reach = [[max(0.0, acr - interval.low)], [max(0.0, interval.high - acr)]]
         axes.errorbar([k], [acr], yerr=reach, fmt="o", color=COLOURS[0], markersize=5, capsize=3, linewidth=1)

@@ -17,17 +17,17 @@ import numpy as np
 import numpy.typing as npt
 
 import smoothcert
-from smoothcert.analysis.measures import Interval, Share, certified_shares
+from smoothcert.analysis.measures import Interval, Share, certified_shares, right
 from smoothcert.analysis.report.pictures import Pictures
 from smoothcert.analysis.report.reproduce import certify_command
 from smoothcert.analysis.results import Results
 from smoothcert.analysis.summary import Row, summarise, usual_radii
+from smoothcert.analysis.tables import RADIUS_DIGITS, percent_ends, radius_ends
 from smoothcert.certify import Certificate, Scope
 from smoothcert.errors import InputError
 from smoothcert.runs import Record
-from smoothcert.stats.rounding import down, percent, up
+from smoothcert.stats.rounding import down, percent
 
-RADIUS_DIGITS = 4
 MOST_RADII = 6  # columns of a table that a laptop shows without scrolling
 USUAL_PICK = 0.5
 NORMS = {"l0": "ℓ₀", "l1": "ℓ₁", "l2": "ℓ₂", "linf": "ℓ∞"}
@@ -84,7 +84,7 @@ def _picked(radii: Sequence[float], *, whole: bool) -> float:
 
 def _scale(results: Sequence[Results], radii: Sequence[float]) -> dict[str, float]:
     """How far the axis and the slider go, and the slider's step: three digits, or whole numbers for l0."""
-    reached = [r.radius for result in results for r in result.records if r.correct and not r.abstained]
+    reached = [r.radius for result in results for r in result.records if right(r)]
     largest = max([*reached, *radii], default=0.0) or 1.0
     whole = bool(reached) and all(float(radius).is_integer() for radius in reached) and max(reached) > 0
     step = Fraction(1) if whole else Fraction(10) ** (math.floor(math.log10(largest)) - 2)
@@ -154,25 +154,20 @@ def _number(value: float | None, text: str) -> dict[str, Any]:
 
 
 def _ends(interval: Interval) -> dict[str, str]:
-    return {"low": down(interval.low, RADIUS_DIGITS), "high": up(interval.high, RADIUS_DIGITS)}
+    return dict(zip(("low", "high"), radius_ends(interval), strict=True))
 
 
 def _share(share: Share, *, ceiling: bool = False) -> dict[str, Any]:
-    low, high = _percent_ends(share)
+    low, high = percent_ends(share.interval)
     return {"value": share.value, "text": percent(share.value, ceiling=ceiling), "low": low, "high": high}
-
-
-def _percent_ends(share: Share) -> tuple[str, str]:
-    interval = share.interval
-    return percent(interval.low), percent(interval.high, ceiling=True)
 
 
 def _bands(result: Results) -> dict[int, list[float]]:
     """The 95% interval in percent, rounded outwards, of every count that the curve takes."""
     total = len(result.records)
-    right = [record.radius for record in result.records if record.correct and not record.abstained]
-    counts = {0, *(share.count for share in certified_shares(result.records, [0.0, *right]))}
-    return {count: [float(end) for end in _percent_ends(Share(count, total))] for count in sorted(counts)}
+    reached = [record.radius for record in result.records if right(record)]
+    counts = {0, *(share.count for share in certified_shares(result.records, [0.0, *reached]))}
+    return {count: [float(end) for end in percent_ends(Share(count, total).interval)] for count in sorted(counts)}
 
 
 def _inputs(

@@ -6,10 +6,10 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from smoothcert.analysis.summary import STRENGTHS
 from smoothcert.errors import InputError
 from smoothcert.stats.geometry import GRIDDED, grid_levels
 
-STRENGTHS = ("sigma", "half_width", "scale", "keep")
 # Of a procedure, in the words of the command line.
 RENAMED = {"most": "n", "inverse_temperature": "inverse-temperature", "runner_up": "runner-up"}
 
@@ -32,13 +32,21 @@ def certify_command(name: str, settings: Mapping[str, Any]) -> str:
             words += ["--grid", str(grid_levels(noise["grid"])) if "grid" in noise else "off"]
         if noise["name"] == "ablation":
             words += ["--values", _text(noise["values"])]
-        words += _search(settings.get("sigma_search"))
+        words += [*_search(settings.get("sigma_search")), *_running(settings["classifier"], model)]
         words += [*_procedure(settings["procedure"]), "--seed", _text(settings["seed"])]
     except (KeyError, TypeError, InputError):
         return ""
     out = f"{name.rsplit('/', 1)[-1]}-again"
     memory = ["--memory", f"{out}.sqlite"] if "memory" in settings else []  # a new one: order and content matter
     return shlex.join([*map(str, words), *memory, "--out", out])
+
+
+def _running(classifier: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
+    """How the model is run: on another device, by another backend or in another batch it is another classifier."""
+    backend = classifier["backend"]
+    words = ["--device", classifier["device"], "--backend", backend["name"], "--batch-size", classifier["batch"]]
+    # A model that int8 could not run was run by eager, which takes no calibration.
+    return [*words, "--calibration", model["calibration"]] if "calibration" in backend else words
 
 
 def _search(search: Mapping[str, Any] | None) -> list[str]:
