@@ -87,6 +87,8 @@ def _fast(recipe: Recipe, epochs: int, weight_decay: float) -> Recipe:
     saturate, and draws that are clearly wrong pull no more. Departure there: beta is 1, lambda 5/64 of the paper's,
     from a quarter of the training on.
     On CIFAR-10 lambda is the paper's, and so is the learning rate, 0.01.
+
+    Under the noise of sigma 1 on MNIST the loss rises again at the rate of the others, 0.1; there it is 0.03.
     """
     objective = dict(recipe.objective)
     for key in ("warmup", "deferred_until"):
@@ -97,6 +99,8 @@ def _fast(recipe: Recipe, epochs: int, weight_decay: float) -> Recipe:
         objective |= {"beta": 1.0, "lam": objective["lam"] * 5 / 64, "deferred_until": epochs // 4}
     elif "gamma" in objective:
         training["lr"] = 0.01
+    if recipe.data == "mnist" and recipe.sigma >= 1:
+        training["lr"] = 0.03
     chunk = _chunk("" if recipe.mean else "lenet", ONE_CYCLE["batch_size"], objective)
     return replace(
         recipe,
