@@ -286,6 +286,21 @@ def test_predict_refuses(model: Path, tmp_path: Path, content: object, words: st
     assert (done.exit_code, words in done.stderr) == (2, True), done.output
 
 
+@pytest.mark.parametrize(
+    ("wrong", "words"),
+    [
+        (["--limit", 0], "limit must be"),
+        (["--n", 0], "n must be at least"),
+        (["--n", 10**9], "n must be at most 100000000"),
+        (["--sigma", 0], "sigma"),
+    ],
+)
+def test_the_demo_refuses_before_it_trains(wrong: list[object], words: str, tmp_path: Path) -> None:
+    done = call("demo", "--out", tmp_path / "demo", *wrong)
+    assert (done.exit_code, words in done.stderr) == (2, True), done.output
+    assert not (tmp_path / "demo").exists()
+
+
 @pytest.mark.slow
 def test_the_demo_in_small(tmp_path: Path) -> None:
     small = ["demo", "--out", tmp_path / "demo", "--epochs", 1, "--limit", 5, "--n", 100]
