@@ -204,7 +204,7 @@ def test_lines_doubled_missing_torn_damaged_and_foreign(made: Callable[[str], Pa
         ({"procedure": Fixed(n=501).describe()}, "draws"),
         ({"procedure": {"name": "magic"}}, "procedure"),
         ({"procedure": "fixed"}, "procedure"),
-        ({"procedure": Fixed(n=10**12).describe()}, "procedure"),
+        ({"procedure": Fixed().describe() | {"n": 10**12}}, "procedure"),
         ({"labels": [0, 1]}, "labels"),
         ({"data": None}, "subset"),
         ({"indices": list(range(0, 49, 7))}, "missing"),
