@@ -116,7 +116,7 @@ def test_radii_that_were_asked_for_have_columns() -> None:
     assert usual_radii([two, of_radii(0.3, 0.8)]) == (0, 0.1, 0.25, 0.5, 0.7, 0.75)
     within = of_radii(0.1, 0.1, procedure={"name": "staged", "radius": 0.5})
     assert usual_radii([within, of_radii(1.8)]) == usual_radii([of_radii(1.8)]), "no column is lost for it"
-    odd = of_radii(0.1, 0.1, procedure={"radius": ["x", -1, math.inf, None]})
+    odd = of_radii(0.1, 0.1, procedure={"radius": ["x", -1, math.inf, 10**400, None]})
     assert usual_radii([odd]) == usual_radii([of_radii(0.1, 0.1)])
 
 

@@ -18,13 +18,13 @@ import scipy
 
 from smoothcert.analysis.replay import DrawsError, recorded_geometry, replay
 from smoothcert.certify import ABSTAIN, Certificate, Procedure, Scope, described_procedure
+from smoothcert.certify.conversation import MOST_DRAWS
 from smoothcert.errors import InputError
 from smoothcert.runs import Entry, Finding, Record, Run
 from smoothcert.stats.geometry import STRENGTHS
 from smoothcert.stats.lattice import PER_OCTAVE, nearest, strength
 
 SAME = 1e-12  # relative: what another version of numpy or scipy may change in the last digits
-MOST_DRAWS = 10**8  # per input; beyond it nobody certifies, and tables for it would not end
 NEEDED = (
     "model", "classifier", "num_classes", "noise", "procedure", "fixed_draws", "seed", "data", "labels", "versions"
 )  # fmt: skip

@@ -10,6 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from smoothcert.analysis import measures
+from smoothcert.analysis.logs import LARGEST
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
 from smoothcert.analysis.savings import Savings, savings
@@ -160,7 +161,7 @@ def _asked(procedure: Any) -> set[float]:
     """The radii that a described procedure decides; none for those that look for the largest."""
     given = procedure.get("radius") if isinstance(procedure, Mapping) else None
     several = given if isinstance(given, list | tuple) else [given]
-    return {float(r) for r in several if isinstance(r, int | float) and 0 < r < math.inf}
+    return {float(r) for r in several if isinstance(r, int | float) and 0 < r <= LARGEST}
 
 
 def _round_numbers(size: float) -> Iterator[Fraction]:

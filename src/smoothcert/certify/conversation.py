@@ -17,6 +17,7 @@ from smoothcert.stats import Bound, Tally
 from smoothcert.stats.rounding import down
 
 Answer = TypeVar("Answer", bound=Answered)
+MOST_DRAWS = 10**8  # per input; beyond it nobody certifies, and tables for it would not end
 
 
 @dataclass(frozen=True)
@@ -99,9 +100,6 @@ def check_level(name: str, value: float) -> None:
     """Refuse an error probability outside (0, 1)."""
     if not 0 < value < 1:
         raise InputError(f"{name} must lie strictly between 0 and 1, got {value}")
-
-
-MOST_DRAWS = 10**8  # of one kind, per input
 
 
 def check_draws(name: str, value: int, smallest: int = 1) -> None:
