@@ -19,9 +19,9 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert as sc
-from smoothcert.architectures import Architecture, build
 from smoothcert.engine.backends import BACKENDS, installed
 from smoothcert.engine.backends.auto import throughput
+from smoothcert.models import Architecture, build
 
 SIGMA, CLASSES = 0.25, 10
 SPECS = {

@@ -14,8 +14,8 @@ import numpy as np
 from scipy import stats
 
 from smoothcert.analysis import read
-from smoothcert.certify import Budgeted, Staged
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Budgeted, Staged
 from smoothcert.stats import lower_bound, upper_bound
 from smoothcert.stats.group_sequential import POWER, Boundaries, boundaries, fixed_boundary, operating_characteristics
 

@@ -30,7 +30,7 @@ def main() -> None:
     data = sc.datasets.load(options.data, "test")
     chosen = list(range(0, len(data), options.every))
     x, labels = data.tensors(chosen), data.labels[chosen]
-    model = sc.architectures.load(options.model).model
+    model = sc.models.load(options.model).model
     noise, procedure = sc.Gaussian(options.sigma, grid=1 / 255), sc.Sequential(radius=options.radius, n=options.n)
     g = sc.Smoothed(model, num_classes=10, noise=noise, backend="auto", input_shape=tuple(x.shape[1:]))
     begin = time.perf_counter()

@@ -22,13 +22,14 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert as sc
-from smoothcert import datasets, ensembles
+from smoothcert import datasets
 from smoothcert.analysis import variance
 from smoothcert.analysis.measures import mean_interval
-from smoothcert.certify.conversation import BOUND, CHOOSE, converse
+from smoothcert.core.randomness import BLOCK, generator, input_id
 from smoothcert.engine.backends.apart import Asking
-from smoothcert.ensembles.sampling import noisy_logits
-from smoothcert.noise.streams import BLOCK, generator, input_id
+from smoothcert.models import ensembles
+from smoothcert.models.ensembles.sampling import noisy_logits
+from smoothcert.procedures.conversation import BOUND, CHOOSE, converse
 from smoothcert.training import hold_out
 
 CLASSES, HELD_OUT = 10, 300

@@ -20,8 +20,8 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert as sc
-from smoothcert.architectures import Architecture, build
 from smoothcert.engine.backends import installed
+from smoothcert.models import Architecture, build
 
 SPECS = {
     "lenet": Architecture("lenet", 10, (1, 28, 28)),

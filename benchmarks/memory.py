@@ -14,10 +14,10 @@ from pathlib import Path
 
 import numpy as np
 
-from smoothcert.certify import Certificate, Scope
 from smoothcert.memory import Memory
 from smoothcert.memory.distance import encode
 from smoothcert.memory.store import Region
+from smoothcert.procedures import Certificate, Scope
 from smoothcert.stats import Tally
 
 SIZES = (1_000, 10_000, 100_000)

@@ -13,9 +13,9 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from smoothcert.architectures import Architecture, build
+from smoothcert.core.randomness import BLOCK, generator
+from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian, Noise, Uniform
-from smoothcert.noise.streams import BLOCK, generator
 
 GRID = 1 / 255
 SHAPES = [(1, 28, 28), (3, 32, 32)]

@@ -12,14 +12,14 @@ from pathlib import Path
 
 from smoothcert.analysis import Results, acr_interval, average_certified_radius, compare, read
 from smoothcert.analysis.comparison import plus
-from smoothcert.analysis.tables import radius_ends
 from smoothcert.cli.certify import certify
 from smoothcert.datasets import load
-from smoothcert.execution.recipes import change
-from smoothcert.execution.training import train_recipe
-from smoothcert.recipes import Recipe, find
+from smoothcert.present.tables import radius_ends
 from smoothcert.stats.rounding import down, up
 from smoothcert.training import Epoch
+from smoothcert.training.recipes import Recipe, find
+from smoothcert.training.recipes.build import change
+from smoothcert.workflows.train import train_recipe
 
 METHODS = ("gaussian", "consistency", "smoothadv", "smoothmix", "macer", "advmacer")
 

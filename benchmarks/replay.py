@@ -9,9 +9,9 @@ import argparse
 
 import torch
 
-from smoothcert.architectures import Architecture, build
+from smoothcert.core.randomness import BLOCK, generator
+from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian
-from smoothcert.noise.streams import BLOCK, generator
 
 MODELS = [Architecture("lenet", 10, (1, 28, 28)), Architecture("cifar-resnet20", 10, (3, 32, 32))]
 SIZES = (1, 7, 50, 256, 1000)

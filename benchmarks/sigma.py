@@ -18,7 +18,7 @@ import torch
 from torch import Tensor
 
 import smoothcert as sc
-from smoothcert import architectures, datasets
+from smoothcert import datasets, models
 from smoothcert.engine.sigma import DDRS, Bracket, Grid, SigmaSearch
 
 CALIBRATION = 512
@@ -97,7 +97,7 @@ class Bench:
 
 
 def bench(model: Path, options: argparse.Namespace) -> Bench:
-    checkpoint = architectures.load(model)
+    checkpoint = models.load(model)
     test = datasets.load(options.data, "test")
     rows = list(range(0, len(test), len(test) // options.images))[: options.images]
     train = datasets.load(options.data, "train")

@@ -19,8 +19,8 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert as sc
-from smoothcert.architectures import Architecture, build
-from smoothcert.objectives import MACER, PGD, Gaussian, Objective, SmoothAdv
+from smoothcert.models import Architecture, build
+from smoothcert.training.objectives import MACER, PGD, Gaussian, Objective, SmoothAdv
 
 SIGMA = 0.5
 NOISE = sc.Gaussian(SIGMA)

@@ -1,6 +1,61 @@
-"""Tests keep what they cache in a folder of their own."""
+"""Tests keep what they cache in a folder of their own; real certificates and runs, made with simulated votes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
 
 import pytest
+from scipy import special
+
+from smoothcert.procedures import Ask, Certificate, Fixed, Own, Scope, converse
+from smoothcert.runs import Record, Run
+from smoothcert.stats import Tally
+
+
+@dataclass(frozen=True)
+class NormalGeometry:
+    sigma: float = 0.25
+    norm: str = "l2"
+
+    def radius(self, p_lower: float, p_upper: float | None = None) -> float:
+        return max(0.0, self.sigma * float(special.ndtri(p_lower)))
+
+    def required_p(self, radius: float) -> float:
+        return float(special.ndtr(radius / self.sigma))
+
+
+def certificate(votes: int, *, scope: Scope = Scope.FIXED, norm: str = "l2") -> Certificate:
+    """`votes` of 100 draws say class 1, the others class 0; 10 draws chose class 1."""
+    procedure = Fixed(n0=10, n=100)
+
+    def draw(ask: Ask) -> Tally:
+        return Tally((0, ask.n) if ask.purpose == "choose" else (100 - votes, votes))
+
+    made = converse(procedure.certify(NormalGeometry(norm=norm)), draw)
+    own = Own(made.label, made.radius, made.reason, region=1) if scope is Scope.MEMORY else None
+    return replace(made, scope=scope, own=own, noise={"name": "gaussian", "sigma": 0.25, "norm": norm})
+
+
+@pytest.fixture
+def make_run(tmp_path: Path) -> Callable[..., Path]:
+    """A function that writes a run: input i has label 1 and the votes given; fewer votes than indices: unfinished."""
+
+    def make(
+        name: str, indices: Sequence[int], votes: Sequence[int], *, scope: Scope = Scope.FIXED, norm: str = "l2"
+    ) -> Path:
+        config = {
+            "indices": list(indices),
+            "data": {"name": "digits", "split": "test"},
+            "noise": {"name": "gaussian", "sigma": 0.25, "norm": norm},
+            "procedure": Fixed(n0=10, n=100).describe(),
+        }
+        run = Run.start(tmp_path / name, config)
+        with run.writing() as writer:
+            for index, count in zip(indices, votes, strict=False):
+                writer.append(Record.of(index, 1, certificate(count, scope=scope, norm=norm), 0.5))
+        return run.path
+
+    return make
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -14,49 +14,49 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from smoothcert import analysis as analysis
-    from smoothcert import architectures as architectures
     from smoothcert import datasets as datasets
-    from smoothcert import objectives as objectives
-    from smoothcert import recipes as recipes
+    from smoothcert import models as architectures  # noqa: F401
     from smoothcert.analysis import measures as measures
-    from smoothcert.certify import ABSTAIN as ABSTAIN
-    from smoothcert.certify import Budgeted as Budgeted
-    from smoothcert.certify import Certificate as Certificate
-    from smoothcert.certify import Fixed as Fixed
-    from smoothcert.certify import Predict as Predict
-    from smoothcert.certify import Prediction as Prediction
-    from smoothcert.certify import Scope as Scope
-    from smoothcert.certify import Sequential as Sequential
-    from smoothcert.certify import Staged as Staged
+    from smoothcert.core.errors import InputError as InputError
     from smoothcert.engine import DDRS as DDRS
     from smoothcert.engine import Bracket as Bracket
     from smoothcert.engine import OwnWeights as OwnWeights
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
     from smoothcert.engine import optimize_sigma as optimize_sigma
-    from smoothcert.ensembles import Consensus as Consensus
-    from smoothcert.ensembles import Denoised as Denoised
-    from smoothcert.ensembles import EarlyExit as EarlyExit
-    from smoothcert.ensembles import HardVoting as HardVoting
-    from smoothcert.ensembles import MaxMargin as MaxMargin
-    from smoothcert.ensembles import SoftmaxVoting as SoftmaxVoting
-    from smoothcert.ensembles import SoftVoting as SoftVoting
-    from smoothcert.ensembles import minimum_variance_weights as minimum_variance_weights
-    from smoothcert.ensembles import sween_weights as sween_weights
-    from smoothcert.errors import InputError as InputError
     from smoothcert.memory import Memory as Memory
+    from smoothcert.models.ensembles import Consensus as Consensus
+    from smoothcert.models.ensembles import Denoised as Denoised
+    from smoothcert.models.ensembles import EarlyExit as EarlyExit
+    from smoothcert.models.ensembles import HardVoting as HardVoting
+    from smoothcert.models.ensembles import MaxMargin as MaxMargin
+    from smoothcert.models.ensembles import SoftmaxVoting as SoftmaxVoting
+    from smoothcert.models.ensembles import SoftVoting as SoftVoting
+    from smoothcert.models.ensembles import minimum_variance_weights as minimum_variance_weights
+    from smoothcert.models.ensembles import sween_weights as sween_weights
     from smoothcert.noise import Ablation as Ablation
     from smoothcert.noise import Gaussian as Gaussian
     from smoothcert.noise import Laplace as Laplace
     from smoothcert.noise import Uniform as Uniform
+    from smoothcert.procedures import ABSTAIN as ABSTAIN
+    from smoothcert.procedures import Budgeted as Budgeted
+    from smoothcert.procedures import Certificate as Certificate
+    from smoothcert.procedures import Fixed as Fixed
+    from smoothcert.procedures import Predict as Predict
+    from smoothcert.procedures import Prediction as Prediction
+    from smoothcert.procedures import Scope as Scope
+    from smoothcert.procedures import Sequential as Sequential
+    from smoothcert.procedures import Staged as Staged
     from smoothcert.stats import ClopperPearson as ClopperPearson
     from smoothcert.stats import EmpiricalBernstein as EmpiricalBernstein
     from smoothcert.stats import Hoeffding as Hoeffding
     from smoothcert.stats import Tally as Tally
+    from smoothcert.training import objectives as objectives
+    from smoothcert.training import recipes as recipes
     from smoothcert.training import train as train
 
 _HOMES = {
-    "smoothcert.certify": (
+    "smoothcert.procedures": (
         "ABSTAIN",
         "Budgeted",
         "Certificate",
@@ -68,7 +68,7 @@ _HOMES = {
         "Staged",
     ),
     "smoothcert.engine": ("DDRS", "Bracket", "OwnWeights", "SklearnClassifier", "Smoothed", "optimize_sigma"),
-    "smoothcert.ensembles": (
+    "smoothcert.models.ensembles": (
         "Consensus",
         "Denoised",
         "EarlyExit",
@@ -79,7 +79,7 @@ _HOMES = {
         "minimum_variance_weights",
         "sween_weights",
     ),
-    "smoothcert.errors": ("InputError",),
+    "smoothcert.core.errors": ("InputError",),
     "smoothcert.memory": ("Memory",),
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),
@@ -87,11 +87,11 @@ _HOMES = {
 }
 _MODULES = {
     "analysis": "smoothcert.analysis",
-    "architectures": "smoothcert.architectures",
+    "architectures": "smoothcert.models",
     "datasets": "smoothcert.datasets",
     "measures": "smoothcert.analysis.measures",
-    "objectives": "smoothcert.objectives",
-    "recipes": "smoothcert.recipes",
+    "objectives": "smoothcert.training.objectives",
+    "recipes": "smoothcert.training.recipes",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 

@@ -7,16 +7,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from smoothcert.analysis import (
-    Results,
-    average_certified_radius,
-    certified_accuracy,
-    compare,
-    comparison_table,
-)
+from smoothcert.analysis import Results, average_certified_radius, certified_accuracy, compare
 from smoothcert.analysis.comparison import Duel, plus
-from smoothcert.analysis.comparison_table import p_text
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.present import comparison_table
+from smoothcert.present.comparison_table import p_text
 from smoothcert.runs import Record
 
 rows = st.lists(st.tuples(st.booleans(), st.floats(0, 4)), min_size=1, max_size=30)

@@ -2,15 +2,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothcert.analysis import (
-    Results,
-    average_certified_radius,
-    certified_accuracy,
-    largest,
-    shared,
-    upper_envelope,
-)
-from smoothcert.errors import InputError
+from smoothcert.analysis import Results, average_certified_radius, certified_accuracy, largest, shared, upper_envelope
+from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
 answers = st.lists(st.tuples(st.integers(-1, 2), st.floats(0, 4)), min_size=6, max_size=6)

@@ -3,7 +3,7 @@ from pathlib import Path
 import pytest
 
 from smoothcert.analysis import leaderboard
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 HEADER = "idx\tlabel\tpredict\tradius\n"
 

@@ -13,9 +13,11 @@ import scipy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from smoothcert.analysis import Results, audit_run, markdown, read, summarise
-from smoothcert.certify import Ask, Fixed, Procedure, Sequential, converse
-from smoothcert.errors import InputError
+from smoothcert.analysis import Results, read, summarise
+from smoothcert.audit import audit_run
+from smoothcert.core.errors import InputError
+from smoothcert.present import markdown
+from smoothcert.procedures import Ask, Fixed, Procedure, Sequential, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 from smoothcert.stats.geometry import RecordedGeometry

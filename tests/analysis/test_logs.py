@@ -4,7 +4,7 @@ import pytest
 
 from smoothcert.analysis import read, read_log
 from smoothcert.analysis.logs import doubts_about_subset
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
 HEADER = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n"

@@ -20,7 +20,7 @@ from smoothcert.analysis import (
     mean_seconds,
     share_interval,
 )
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
 # right at 0.5, wrong at 2, abstained, right at 0.25, right at 0

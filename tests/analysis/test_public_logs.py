@@ -8,7 +8,6 @@ from smoothcert.analysis import (
     average_certified_radius,
     certified_accuracy,
     compare,
-    latex,
     leaderboard,
     read,
     shared,
@@ -16,6 +15,7 @@ from smoothcert.analysis import (
     summarise,
     upper_envelope,
 )
+from smoothcert.present import latex
 from smoothcert.stats.rounding import percent
 
 LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"

@@ -12,9 +12,9 @@ from scipy import stats
 
 from smoothcert.analysis import Results, read, reanalyse
 from smoothcert.analysis.reanalysis import subset_votes
-from smoothcert.certify import Ask, Fixed, Own, Procedure, Scope, Sequential, Staged, converse
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
+from smoothcert.procedures import Ask, Fixed, Own, Procedure, Scope, Sequential, Staged, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import EmpiricalBernstein, Hoeffding, Tally
 from smoothcert.stats.tally import SCORE_UNIT

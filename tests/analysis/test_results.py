@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 
 from smoothcert.analysis import Results, read, read_all, shared, subset_warnings
-from smoothcert.certify import Scope
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.procedures import Scope
 from smoothcert.runs import Record
 
 HUGE = [{"purpose": "bound", "classes": 2, "votes": {"1": 10**400}}]

@@ -13,7 +13,7 @@ from smoothcert.analysis import (
     per_class,
     robustness_index,
 )
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
 some_records = st.lists(

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from smoothcert.analysis import Results, Spread, average, averages, by_method, summarise
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
 

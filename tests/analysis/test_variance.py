@@ -7,7 +7,7 @@ import pytest
 from scipy import special, stats
 
 from smoothcert.analysis import variance as v
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats import lower_bound
 
 C, MEANS = 4, np.array([2.0, 0.5, 0.0, -0.5])

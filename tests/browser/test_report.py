@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from smoothcert.analysis import Results
-from smoothcert.analysis.report import write_report
-from smoothcert.certify import ABSTAIN, Certificate
+from smoothcert.present.report import write_report
+from smoothcert.procedures import ABSTAIN, Certificate
 from smoothcert.runs import Record
 from smoothcert.stats import Tally
 

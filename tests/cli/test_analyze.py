@@ -11,9 +11,9 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from smoothcert.analysis import read, reanalyse
-from smoothcert.architectures import Architecture, build, save
-from smoothcert.certify import Ask, Fixed, Procedure, Sequential, converse
 from smoothcert.cli import app
+from smoothcert.models import Architecture, build, save
+from smoothcert.procedures import Ask, Fixed, Procedure, Sequential, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 from smoothcert.stats.geometry import RecordedGeometry

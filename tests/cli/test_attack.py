@@ -8,8 +8,8 @@ import torch
 from typer.testing import CliRunner, Result
 
 import smoothcert as sc
-from smoothcert.architectures import Architecture, build, save
 from smoothcert.cli import app
+from smoothcert.models import Architecture, build, save
 
 FEW = ("--steps", 4, "--draws", 16, "--votes", 200, "--radii", "0.25,0.5,1,2")
 

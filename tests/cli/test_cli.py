@@ -12,11 +12,11 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from smoothcert import __main__ as entry
-from smoothcert.architectures import Architecture, build, save
-from smoothcert.certify import Fixed
 from smoothcert.cli import app, spread
 from smoothcert.cli.procedures import ProcedureOptions
+from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Fixed
 
 
 def call(*arguments: object) -> Result:

@@ -9,8 +9,8 @@ import pytest
 from typer.testing import CliRunner, Result
 
 from smoothcert import datasets
-from smoothcert.architectures import Architecture, build, save
 from smoothcert.cli import app
+from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 from smoothcert.training import hold_out
 

@@ -9,8 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from smoothcert.certify import Fixed, converse
 from smoothcert.cli import app, spread
+from smoothcert.procedures import Fixed, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 from smoothcert.stats.geometry import RecordedGeometry

@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from smoothcert.architectures import Architecture, build, save
 from smoothcert.cli import app
 from smoothcert.datasets import load
+from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner, Result
 
-from smoothcert.architectures import Architecture, build, save
 from smoothcert.cli import app
+from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 
 

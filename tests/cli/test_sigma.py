@@ -13,13 +13,13 @@ import torch
 from typer.testing import CliRunner, Result
 
 from smoothcert import datasets
-from smoothcert.analysis.replay import recorded_geometry, replay
-from smoothcert.architectures import Architecture, build, save
-from smoothcert.certify import Certificate, described_procedure
 from smoothcert.cli import app
+from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian as GaussianNoise
-from smoothcert.objectives import Gaussian
+from smoothcert.procedures import Certificate, described_procedure
+from smoothcert.procedures.replay import recorded_geometry, replay
 from smoothcert.training import train
+from smoothcert.training.objectives import Gaussian
 
 
 def call(*arguments: object) -> Result:

@@ -14,13 +14,13 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from smoothcert import architectures, datasets
+from smoothcert import datasets, models
 from smoothcert.cli import app, members
 from smoothcert.cli.members import End, Member, _check
 from smoothcert.cli.progress import bar
-from smoothcert.errors import InputError
-from smoothcert.execution import training
-from smoothcert.recipes import RECIPES, find
+from smoothcert.core.errors import InputError
+from smoothcert.training.recipes import RECIPES, find
+from smoothcert.workflows import train as training
 
 QUICK = ["train", "mnist-lenet-gaussian-0.50-fast", "--data", "digits", "--epochs", "2"]
 
@@ -30,7 +30,7 @@ def call(*arguments: object) -> Result:
 
 
 def weights(path: Path) -> dict[str, torch.Tensor]:
-    return architectures.load(path).model.state_dict()
+    return models.load(path).model.state_dict()
 
 
 @pytest.fixture(scope="module")
@@ -52,7 +52,7 @@ def test_the_folder_has_everything(trained: Path) -> None:
     assert all(0 <= epoch["accuracy"] <= 1 for epoch in log)
     with Image.open(trained / "curves.png") as image:
         assert image.size[0] > 500
-    checkpoint = architectures.load(trained / "model.safetensors")
+    checkpoint = models.load(trained / "model.safetensors")
     details = checkpoint.details
     assert details["recipe"]["epochs"] == 2
     assert details["recipe"]["objective"] == {"name": "gaussian"}
@@ -127,7 +127,7 @@ def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
 def test_accumulate_splits_the_batch(trained: Path, tmp_path: Path) -> None:
     done = call(*QUICK, "--accumulate", 3, "--out", tmp_path / "out")
     assert done.exit_code == 0, done.output
-    recipes = [architectures.load(out / "model.safetensors").details["recipe"] for out in (trained, tmp_path / "out")]
+    recipes = [models.load(out / "model.safetensors").details["recipe"] for out in (trained, tmp_path / "out")]
     assert [recipe.pop("chunk") for recipe in recipes] == [64, 43]
     assert recipes[0] == recipes[1]
 

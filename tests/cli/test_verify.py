@@ -9,10 +9,10 @@ import pytest
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from smoothcert.architectures import Architecture, build, save
 from smoothcert.cli import app
 from smoothcert.datasets import load
 from smoothcert.engine.backends import installed
+from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 
 

@@ -8,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures import Architecture, build, fingerprint
-from smoothcert.certify import Fixed
+from smoothcert.core.errors import InputError
 from smoothcert.engine import Smoothed
 from smoothcert.engine.backends import BACKENDS, installed
-from smoothcert.ensembles import (
+from smoothcert.models import Architecture, build, fingerprint
+from smoothcert.models.ensembles import (
     AGGREGATIONS,
     Aggregation,
     Consensus,
@@ -24,8 +24,8 @@ from smoothcert.ensembles import (
     SoftmaxVoting,
     SoftVoting,
 )
-from smoothcert.errors import InputError
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Fixed
 
 SHAPE, CLASSES, QUICK = (1, 8, 8), 10, Fixed(n0=100, n=400)
 Make = Callable[[Sequence[nn.Module]], Aggregation]

@@ -7,8 +7,8 @@ import mpmath
 import pytest
 import torch
 
+from smoothcert.core.randomness import generator
 from smoothcert.noise import NOISES, Ablation, Gaussian, Laplace, Noise, Uniform
-from smoothcert.noise.streams import generator
 
 CASES: list[Noise] = [
     Gaussian(sigma=0.25), Gaussian(sigma=2.0), Gaussian(sigma=0.5, norm="linf", dim=784),

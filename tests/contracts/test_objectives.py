@@ -9,10 +9,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from smoothcert.core.randomness import generator
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.noise import Noise, Uniform
-from smoothcert.noise.streams import generator
-from smoothcert.objectives import (
+from smoothcert.training.objectives import (
     DDN,
     MACER,
     OBJECTIVES,

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from smoothcert.analysis.replay import replay
-from smoothcert.certify import (
+from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
+from smoothcert.procedures import (
     PROCEDURES,
     Ask,
     Budgeted,
@@ -24,7 +24,7 @@ from smoothcert.certify import (
     converse,
     described_procedure,
 )
-from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
+from smoothcert.procedures.replay import replay
 from smoothcert.stats import Tally
 
 ALPHA = 0.05

@@ -5,8 +5,8 @@ import re
 import numpy as np
 import pytest
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import cifar10, load
-from smoothcert.errors import InputError
 
 LABELS = np.array([6, 9, 0])
 

@@ -6,8 +6,8 @@ import warnings
 import numpy as np
 import pytest
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, cifar10, load
-from smoothcert.errors import InputError
 
 LABELS = np.array([0, 3, 1])
 CUTS, FLIPS = 60, 150

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 import torch
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, Subset
-from smoothcert.errors import InputError
 
 LEVELS = np.arange(256, dtype=np.uint8).reshape(4, 1, 8, 8)
 LABELS = np.array([0, 1, 2, 1])

@@ -8,8 +8,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import embedded, load
-from smoothcert.errors import InputError
 
 
 def test_digits_are_scikit_learns_in_order():

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from PIL import Image
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import load
-from smoothcert.errors import InputError
 
 
 @pytest.fixture

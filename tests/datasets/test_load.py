@@ -4,8 +4,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import NAMES, load, register
-from smoothcert.errors import InputError
 
 
 def test_names():

@@ -3,8 +3,8 @@ import struct
 import numpy as np
 import pytest
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import load
-from smoothcert.errors import InputError
 
 
 @pytest.fixture

@@ -3,8 +3,8 @@ import re
 import numpy as np
 import pytest
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import load
-from smoothcert.errors import InputError
 
 Y = np.array([0, 2, 1, 0])
 

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from scipy.io import savemat
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import load
-from smoothcert.errors import InputError
 
 DIGITS = np.array([1, 9, 0, 5])
 

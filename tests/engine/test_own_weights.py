@@ -7,12 +7,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smoothcert.certify import Fixed, Predict, Scope
+from smoothcert.core.errors import InputError
 from smoothcert.engine import OwnWeights, Smoothed
-from smoothcert.ensembles import SoftmaxVoting, minimum_variance_weights_per_input
-from smoothcert.errors import InputError
 from smoothcert.memory import Memory
+from smoothcert.models.ensembles import SoftmaxVoting, minimum_variance_weights_per_input
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Fixed, Predict, Scope
 
 CLASSES, NOISE, QUICK = 3, Gaussian(0.4), Fixed(n0=100, n=500)
 

@@ -7,11 +7,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures import Architecture, build
-from smoothcert.certify import Ask, Certificate, Fixed, Predict
+from smoothcert.core.errors import InputError
 from smoothcert.engine import Smoothed
-from smoothcert.errors import InputError
+from smoothcert.models import Architecture, build
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
+from smoothcert.procedures import Ask, Certificate, Fixed, Predict
 
 PROCEDURE = Fixed(n0=50, n=300)
 

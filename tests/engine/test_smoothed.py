@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smoothcert.certify import Fixed, Predict, Scope
+from smoothcert.core.errors import InputError
 from smoothcert.engine import SklearnClassifier, Smoothed
-from smoothcert.errors import InputError
 from smoothcert.noise import Ablation, Gaussian
+from smoothcert.procedures import Fixed, Predict, Scope
 from smoothcert.stats import Hoeffding
 
 QUICK = Fixed(n0=20, n=200)
@@ -281,7 +281,7 @@ def test_sklearn_adapter_without_probabilities() -> None:
 
 MEMORY = """
 import resource, sys, torch
-from smoothcert.certify import Fixed
+from smoothcert.procedures import Fixed
 from smoothcert.engine import Smoothed
 from smoothcert.noise import Gaussian
 g = Smoothed(lambda x: x[:, 0, :1, :2].flatten(1), 2, Gaussian(0.5), workers=2)

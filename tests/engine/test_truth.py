@@ -12,9 +12,9 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from smoothcert.certify import Fixed
 from smoothcert.engine import Smoothed
 from smoothcert.noise import Gaussian, Laplace, Noise, Uniform
+from smoothcert.procedures import Fixed
 from smoothcert.stats import Bound, ClopperPearson, EmpiricalBernstein, Hoeffding
 
 UNLIKELY = 1e-6

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from smoothcert.certify import ABSTAIN, Certificate, Scope
+from smoothcert.procedures import ABSTAIN, Certificate, Scope
 from smoothcert.stats import Tally
 
 

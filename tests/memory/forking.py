@@ -14,8 +14,8 @@ import time
 
 import numpy as np
 
-from smoothcert.certify import Certificate, Scope
 from smoothcert.memory import Memory
+from smoothcert.procedures import Certificate, Scope
 from smoothcert.stats import Tally
 
 KILLS, PROCESSES, EACH = 50, 8, 40

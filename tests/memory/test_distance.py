@@ -6,7 +6,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.memory.distance import as_input, check_norm, decode, distances, encode, tolerance
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from smoothcert.certify import ABSTAIN, Certificate, Scope
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.memory import Memory
 from smoothcert.memory.distance import distances, tolerance
 from smoothcert.memory.rule import Neighbour, decide
+from smoothcert.procedures import ABSTAIN, Certificate, Scope
 
 Certified = Callable[..., Certificate]
 

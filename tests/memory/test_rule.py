@@ -6,10 +6,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from smoothcert.certify import ABSTAIN
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.memory.distance import distances, tolerance
 from smoothcert.memory.rule import Neighbour, Ruling, decide
+from smoothcert.procedures import ABSTAIN
 
 T = tolerance(1)
 

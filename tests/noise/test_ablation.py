@@ -7,9 +7,9 @@ from fractions import Fraction
 import pytest
 import torch
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import generator
 from smoothcert.noise import Ablation
-from smoothcert.noise.streams import generator
 from smoothcert.stats.ablation import KEEP_BITS, _regions
 
 

@@ -6,10 +6,10 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import generator
 from smoothcert.noise import Ablation, Gaussian, Laplace, Uniform
 from smoothcert.noise.ascent import CLAMP, Scale, ascend, plain, soft_radii, unit_draws
-from smoothcert.noise.streams import generator
 
 NOISES = [Gaussian(0.5), Uniform(0.5)]
 noises = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)

@@ -10,9 +10,9 @@ import pytest
 import torch
 from torch import Tensor
 
-from smoothcert.certify import Fixed
 from smoothcert.engine import Smoothed
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Fixed
 
 SIGMA, GRID = 0.25, 1 / 255
 

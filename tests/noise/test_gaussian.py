@@ -4,9 +4,9 @@ import pytest
 import torch
 from scipy import stats
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import generator
 from smoothcert.noise import Gaussian
-from smoothcert.noise.streams import generator
 
 
 def test_draws_are_normal() -> None:

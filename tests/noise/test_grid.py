@@ -13,10 +13,10 @@ import pytest
 import torch
 from scipy import stats
 
+from smoothcert.core.randomness import generator
 from smoothcert.noise import grid
 from smoothcert.noise.gaussian import GaussianLaw
 from smoothcert.noise.grid import KEY_BITS, OPEN, REST_BITS, Law, draw_steps, finish, resolve, tables, thresholds
-from smoothcert.noise.streams import generator
 from smoothcert.noise.uniform import UniformLaw
 
 CPU = torch.device("cpu")

@@ -10,12 +10,12 @@ import torch
 from scipy import stats
 from torch import Tensor
 
-from smoothcert.certify import Fixed, Sequential
+from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import generator
 from smoothcert.engine import Smoothed
-from smoothcert.errors import InputError
 from smoothcert.noise import Gaussian, Uniform
 from smoothcert.noise.gridded import GriddedNoise
-from smoothcert.noise.streams import generator
+from smoothcert.procedures import Fixed, Sequential
 from smoothcert.stats.geometry import RecordedGeometry
 
 UNLIKELY = 1e-6

@@ -1,8 +1,8 @@
 import torch
 from scipy import stats
 
+from smoothcert.core.randomness import generator
 from smoothcert.noise import Laplace, Uniform
-from smoothcert.noise.streams import generator
 
 
 def test_uniform_draws() -> None:

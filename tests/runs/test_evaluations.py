@@ -2,7 +2,7 @@ from pathlib import Path
 
 import pytest
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs.evaluations import add_evaluations, evaluations
 
 

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
-from smoothcert.certify import Fixed, converse
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Fixed, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 

@@ -7,7 +7,7 @@ import mpmath
 import pytest
 from scipy import stats
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats import lower_bound, top_two_p_value, upper_bound
 
 ALPHAS = [0.1, 0.05, 0.001, 1e-6]

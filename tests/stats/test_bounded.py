@@ -6,7 +6,7 @@ from fractions import Fraction
 
 import pytest
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats import EmpiricalBernstein, Hoeffding, Tally
 from smoothcert.stats.bounded import SoftBound
 from smoothcert.stats.tally import SCORE_UNIT

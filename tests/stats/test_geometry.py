@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.noise import NOISES, Ablation, Gaussian, Laplace, Noise, Uniform
 from smoothcert.stats.geometry import STRENGTHS, RecordedGeometry
 

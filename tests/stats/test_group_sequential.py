@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats.group_sequential import Boundaries, boundaries, fixed_boundary, operating_characteristics
 
 P0S = [float(stats.norm.cdf(r)) for r in (0.1, 0.5, 1.0, 2.0, 3.0)]

@@ -2,7 +2,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats import Tally
 
 votes = st.lists(st.integers(0, 10**6), min_size=3, max_size=3).map(tuple)

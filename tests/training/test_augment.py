@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn import functional as F
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.training import Augment
 
 

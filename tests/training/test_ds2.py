@@ -9,13 +9,13 @@ import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import generator
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.noise import Laplace, Noise, Uniform
 from smoothcert.noise.ascent import ascend
-from smoothcert.noise.streams import generator
-from smoothcert.objectives import MACER, PGD, AdvMACER, Gaussian, Objective, SmoothAdv
 from smoothcert.training import DS2, Group, Session, Settings, train
+from smoothcert.training.objectives import MACER, PGD, AdvMACER, Gaussian, Objective, SmoothAdv
 
 Start = Callable[..., BaseProcess]
 NOISE = GaussianNoise(0.5)

@@ -3,7 +3,7 @@ from pathlib import Path
 
 import pytest
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.training import Epoch, Folder
 from smoothcert.training import folder as module
 from smoothcert.training.folder import difference

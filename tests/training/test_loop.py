@@ -9,11 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.architectures import Architecture, build
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import generator
+from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian as GaussianNoise
-from smoothcert.noise.streams import generator
-from smoothcert.objectives import MACER, Denoising, Gaussian, Objective, SmoothAdv
 from smoothcert.training import (
     Augment,
     Constant,
@@ -28,6 +27,7 @@ from smoothcert.training import (
     train,
 )
 from smoothcert.training.group import launched
+from smoothcert.training.objectives import MACER, Denoising, Gaussian, Objective, SmoothAdv
 from smoothcert.training.statistics import RunningStatistics, sizes
 
 
@@ -108,7 +108,7 @@ X, Y = data()
         ({"model": nn.Linear(2, 1)}, r"a score for each of two or more classes, \(B, C\), got \(1, 1\)"),
         ({"model": nn.Flatten()}, "model has no parameters that require a gradient"),
         ({"model": model().requires_grad_(False)}, "model has no parameters that require a gradient"),
-        ({"objective": "gaussian"}, "objective must be one of smoothcert.objectives, got 'gaussian'"),
+        ({"objective": "gaussian"}, "objective must be one of smoothcert.training.objectives, got 'gaussian'"),
         ({"schedule": "cosine"}, "schedule must be a Schedule, such as .* got 'cosine'"),
     ],
 )

@@ -15,10 +15,10 @@ from safetensors import safe_open
 from safetensors.torch import load_file
 from torch import nn
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.noise import Gaussian as GaussianNoise
-from smoothcert.objectives import Gaussian
 from smoothcert.training import train
+from smoothcert.training.objectives import Gaussian
 
 KILLED = -signal.SIGKILL
 NOISY = Gaussian(GaussianNoise(0.5))

@@ -3,7 +3,7 @@ import math
 import pytest
 import torch
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.training import SCHEDULES, Constant, Cosine, OneCycle, Schedule, Step
 
 

@@ -19,8 +19,8 @@ from torch import nn
 
 from smoothcert import datasets, training
 from smoothcert.noise import Gaussian as GaussianNoise
-from smoothcert.objectives import Gaussian
 from smoothcert.training import Augment, train
+from smoothcert.training.objectives import Gaussian
 
 STATE: Path | None = globals()["STATE"]
 MODEL: Path = globals()["MODEL"]

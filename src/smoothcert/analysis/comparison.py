@@ -27,7 +27,7 @@ from smoothcert.analysis.measures import (
 )
 from smoothcert.analysis.results import Results, shared, subset_warnings
 from smoothcert.analysis.summary import usual_radii
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats import top_two_p_value
 from smoothcert.stats.rounding import down, up
 

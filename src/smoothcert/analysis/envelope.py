@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from smoothcert.analysis.measures import Share, average_certified_radius, certified_shares, right
 from smoothcert.analysis.results import Results, shared, subset_warnings
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
 NAME = "best of each input (UE)"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from smoothcert.analysis.measures import average_certified_radius
 from smoothcert.analysis.results import Results, read, read_all, shared, subset_warnings
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 
 @dataclass(frozen=True)

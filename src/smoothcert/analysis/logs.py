@@ -14,8 +14,8 @@ from itertools import pairwise
 from pathlib import Path
 
 from smoothcert.analysis.subset import common_step, ordinal
-from smoothcert.certify import ABSTAIN
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.procedures import ABSTAIN
 from smoothcert.runs import Record
 
 NEEDED = ("idx", "label", "predict", "radius")

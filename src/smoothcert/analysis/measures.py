@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 from smoothcert.stats import lower_bound, upper_bound
 

@@ -13,11 +13,11 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from smoothcert.analysis.replay import recorded_geometry
 from smoothcert.analysis.results import Results
-from smoothcert.certify import Ask, Certificate, Fixed, Geometry, Scope, converse, described_procedure
-from smoothcert.certify.conversation import BOUND, CHOOSE
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.procedures import Ask, Certificate, Fixed, Geometry, Scope, converse, described_procedure
+from smoothcert.procedures.conversation import BOUND, CHOOSE
+from smoothcert.procedures.replay import recorded_geometry
 from smoothcert.runs import Record
 from smoothcert.stats import Tally
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from smoothcert.analysis.logs import LARGEST, read_log
 from smoothcert.analysis.subset import describe
-from smoothcert.certify import Certificate, Scope
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.procedures import Certificate, Scope
 from smoothcert.runs import Record, Run
 from smoothcert.runs.evaluations import evaluations
 

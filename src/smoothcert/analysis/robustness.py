@@ -18,7 +18,7 @@ from smoothcert.analysis.measures import (
     refuse_none,
     right,
 )
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
 Gamma = Callable[[float], float]

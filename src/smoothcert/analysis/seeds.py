@@ -11,7 +11,7 @@ from typing import Any
 
 from smoothcert.analysis.measures import average_certified_radius, certified_shares
 from smoothcert.analysis.results import Results
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 # What may differ between two trainings of one method: the seeds, the weights they led to, where these lie, what a
 # backend made of them, versions, how often members of an ensemble were asked, and which memory answered how often.

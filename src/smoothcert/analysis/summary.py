@@ -10,12 +10,12 @@ from fractions import Fraction
 from typing import Any
 
 from smoothcert.analysis import measures
+from smoothcert.analysis.draw_savings import Savings, savings
 from smoothcert.analysis.logs import LARGEST
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
-from smoothcert.analysis.savings import Savings, savings
 from smoothcert.analysis.seeds import Average, averages
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats import geometry
 
 MOST_RADII = 8

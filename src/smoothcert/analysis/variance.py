@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import special, stats
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 Array = NDArray[np.float64]
 

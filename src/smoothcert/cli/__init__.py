@@ -25,7 +25,7 @@ from smoothcert.cli import (
     train,
     verify,
 )
-from smoothcert.errors import InputError, sentence
+from smoothcert.core.errors import InputError, sentence
 
 app = typer.Typer(
     name="smoothcert",

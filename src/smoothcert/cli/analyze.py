@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
     from smoothcert.analysis import Results, Summary
@@ -77,31 +77,33 @@ def _check_kind(kind: str | None, figure: Path | None, envelope: bool) -> None:
 
 
 def _draw(results: list[Results], path: Path, kind: str, envelope: bool) -> None:
-    from smoothcert import analysis
+
+    from smoothcert.present import acr_by_members, draws_by_votes, draws_saved, radius_accuracy, sigma_histogram
 
     if kind == "curves":
-        analysis.radius_accuracy(results, path, envelope=envelope)
+        radius_accuracy(results, path, envelope=envelope)
     else:
         drawing = {
-            "sigma": analysis.sigma_histogram,
-            "draws": analysis.draws_by_votes,
-            "saved": analysis.draws_saved,
-            "members": analysis.acr_by_members,
+            "sigma": sigma_histogram,
+            "draws": draws_by_votes,
+            "saved": draws_saved,
+            "members": acr_by_members,
         }
         drawing[kind](results, path)
 
 
 def _print(summary: Summary, form: str, figure: Path | None) -> None:
-    from smoothcert import analysis
+
+    from smoothcert.present import comma_separated, latex, markdown, rich_table
 
     if form == "json":
         typer.echo(json.dumps(summary.to_json(), indent=2))
     elif form != "terminal":
-        text = {"markdown": analysis.markdown, "latex": analysis.latex, "csv": analysis.comma_separated}
+        text = {"markdown": markdown, "latex": latex, "csv": comma_separated}
         typer.echo(text[form](summary), nl=form == "markdown")
     else:
         console = o.console()
-        console.print(analysis.rich_table(summary))
+        console.print(rich_table(summary))
         for cost in summary.costs:
             console.print(cost, markup=False)
         for note in summary.notes:

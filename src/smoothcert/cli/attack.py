@@ -10,13 +10,14 @@ import typer
 from rich.text import Text
 
 from smoothcert.cli import options as o
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothcert.execution import Siege
-    from smoothcert.runs import Attacked, Run
+    from smoothcert.attack.campaign import Siege
+    from smoothcert.attack.records import Attacked
+    from smoothcert.runs import Run
 
 BEYOND = 8  # columns of the table by default: 0, then as far as twice the largest certified radius
 
@@ -46,20 +47,26 @@ def attack(
     as_json: o.AsJson = False,
 ) -> None:
     """Attack the smoothed classifier: below a certified radius nothing may succeed (status 1 if it does)."""
-    from smoothcert import analysis, ensembles, execution
-    from smoothcert.analysis.figures.canvas import check_name
-    from smoothcert.runs import AttackRun, Run
+    from smoothcert.attack.adversaries import Strength
+    from smoothcert.attack.campaign import Siege, refuse_scopes
+    from smoothcert.attack.figure import robust_accuracy
+    from smoothcert.attack.records import AttackRun
+    from smoothcert.attack.table import attack_table, stands
+    from smoothcert.audit.rebuild import certified, refuse_soft
+    from smoothcert.models import ensembles
+    from smoothcert.present.figures.canvas import check_name
+    from smoothcert.runs import Run
 
     if limit is not None and limit < 1:
         raise InputError(f"--limit must be at least 1, got {limit}")
     if figure is not None:
         check_name(figure)
     opened = Run.open(run)
-    execution.refuse_soft(opened, "attack")
+    refuse_soft(opened, "attack")
     records = opened.records()[:limit]
     if not records:
         raise InputError(f"{run} has no recorded input to attack; certify first")
-    execution.refuse_scopes(records)
+    refuse_scopes(records)
     checkpoint = ensembles.load_model(model, o.device(device or o.run_device(opened)))
     dataset = o.run_data(opened, data, data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
@@ -67,21 +74,19 @@ def attack(
     about["input_shape"] = tuple(checkpoint.architecture.input_shape)
     about["calibration"] = o.run_calibration(opened, calibration, data, data_root)
     classes = checkpoint.architecture.num_classes
-    smoothed = execution.certified(opened, checkpoint.model, classes, **about)
-    judge = execution.certified(opened, checkpoint.model, classes, seed=smoothed.seed + 1, **about)
+    smoothed = certified(opened, checkpoint.model, classes, **about)
+    judge = certified(opened, checkpoint.model, classes, seed=smoothed.seed + 1, **about)
     tried = tuple(_radii(radii, [record.radius for record in records]))
-    siege = execution.Siege(
-        smoothed, judge, tuple(adversary), tried, execution.Strength(steps=steps, draws=draws), votes
-    )
+    siege = Siege(smoothed, judge, tuple(adversary), tried, Strength(steps=steps, draws=draws), votes)
     attacked = AttackRun.start(out or run / "attack", siege.describe(opened, [record.index for record in records]))
     found = _attacking(attacked, siege, dataset, records)
-    rows = analysis.stands(found, [0.0, *tried])
+    rows = stands(found, [0.0, *tried])
     if figure is not None:
-        analysis.robust_accuracy(rows, figure)
+        robust_accuracy(rows, figure)
     if as_json:
         typer.echo(json.dumps({"inputs": [a.to_json() for a in found], "rows": [row.to_json() for row in rows]}))
     else:
-        o.console().print(analysis.attack_table(rows))
+        o.console().print(attack_table(rows))
     _verdict(found, opened)
     if any(a.violation for a in found):
         raise typer.Exit(1)

@@ -11,8 +11,8 @@ from smoothcert.cli import options as o
 from smoothcert.cli.progress import certifying
 
 if TYPE_CHECKING:
-    from smoothcert.architectures import Checkpoint
     from smoothcert.datasets import Dataset, Subset
+    from smoothcert.models import Checkpoint
 
 
 def certify(
@@ -74,12 +74,14 @@ def certify(
     memory: o.MemoryAt = None,
 ) -> None:
     """Certify inputs of a data set: what no perturbation below a radius can change."""
-    from smoothcert import datasets, ensembles
+    from smoothcert import datasets
+    from smoothcert.audit.memory import check_memory
     from smoothcert.cli.procedures import ProcedureOptions
     from smoothcert.engine import Smoothed
-    from smoothcert.execution import check_memory, run_config
+    from smoothcert.models import ensembles
     from smoothcert.runs import Run
     from smoothcert.runs.evaluations import add_evaluations
+    from smoothcert.workflows.certify import run_config
 
     chosen = ProcedureOptions(radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up).build(
         procedure

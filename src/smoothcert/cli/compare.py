@@ -20,16 +20,17 @@ def compare(
 ) -> None:
     """Compare two runs input by input: differences of ACR and certified accuracy, with intervals and exact tests."""
     from smoothcert import analysis
+    from smoothcert.present import comparison_table, radius_scatter
 
     a, b = analysis.read_all([run_a, run_b])
     comparison = analysis.compare(a, b, None if radii is None else o.numbers(radii))
     if figure is not None:
-        analysis.radius_scatter(a, b, figure)
+        radius_scatter(a, b, figure)
     if as_json:
         typer.echo(json.dumps(comparison.to_json(), indent=2))
     else:
         console = o.console()
-        console.print(analysis.comparison_table(comparison))
+        console.print(comparison_table(comparison))
         console.print(comparison.sentence, markup=False)
         for note in comparison.notes:
             console.print(f"note: {note}", style="dim", markup=False)

@@ -32,9 +32,9 @@ def demo(
     device: o.Device = None,
 ) -> None:
     """Train a LeNet under noise on 4000 MNIST images, certify test images; table, curve and report."""
-    from smoothcert.certify import Fixed
     from smoothcert.datasets import Subset
     from smoothcert.noise import Gaussian
+    from smoothcert.procedures import Fixed
 
     Subset(limit=limit), Fixed(n=n), Gaussian(sigma)  # what they refuse is refused before training
     model = out / f"lenet-sigma{sigma:g}-{epochs}epochs-seed{seed}.safetensors"
@@ -89,14 +89,14 @@ def _command() -> str:
 def _train(path: Path, sigma: float, epochs: int, seed: int, device: str) -> None:
     import torch
 
-    from smoothcert import architectures, datasets
+    from smoothcert import datasets, models
     from smoothcert.noise import Gaussian
-    from smoothcert.objectives import Gaussian as GaussianObjective
     from smoothcert.training import train
+    from smoothcert.training.objectives import Gaussian as GaussianObjective
 
     data = datasets.load("mnist5k", "train")
-    architecture = architectures.Architecture(name="lenet", num_classes=10, input_shape=(1, 28, 28))
-    model = architectures.build(architecture, seed=seed).to(device)
+    architecture = models.Architecture(name="lenet", num_classes=10, input_shape=(1, 28, 28))
+    model = models.build(architecture, seed=seed).to(device)
     noise = Gaussian(sigma=sigma)
     with bar("loss {task.fields[loss]:.3f}") as progress:
         task = progress.add_task("train", total=None, loss=float("nan"))
@@ -118,7 +118,7 @@ def _train(path: Path, sigma: float, epochs: int, seed: int, device: str) -> Non
         "seed": seed,
     }
     path.parent.mkdir(parents=True, exist_ok=True)
-    architectures.save(path, model, architecture, details)
+    models.save(path, model, architecture, details)
 
 
 def _first_image(out: Path) -> Path:

@@ -11,12 +11,12 @@ import typer
 from rich.table import Table
 
 from smoothcert.cli import options as o
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothcert.architectures import Checkpoint
+    from smoothcert.models import Checkpoint
     from smoothcert.noise import Noise
 
 Members = Annotated[list[Path], typer.Option("--model", help="A member: checkpoint or ensemble file; repeat it.")]
@@ -90,7 +90,7 @@ def rank(
     as_json: o.AsJson = False,
 ) -> None:
     """Order members by their accuracy under noise; with --out, an ensemble that asks the best one first."""
-    from smoothcert import ensembles
+    from smoothcert.models import ensembles
 
     held = _held_out(model, data, data_root, split, start, every, limit, noise, sigma)
     found = ensembles.rank(held.models, held.x, held.y, noise=held.noise, draws=draws, seed=seed)
@@ -121,7 +121,7 @@ def weights(
     as_json: o.AsJson = False,
 ) -> None:
     """Find weights on hold-out data; with --out, the weighted ensemble."""
-    from smoothcert import ensembles
+    from smoothcert.models import ensembles
 
     if method not in ("convex", "sgd", "minimum-variance"):
         raise InputError(f"--method must be convex, sgd or minimum-variance, got {method!r}")
@@ -164,7 +164,7 @@ def plan(
     import dataclasses
 
     from smoothcert.analysis import variance
-    from smoothcert.ensembles.sampling import noisy_logits
+    from smoothcert.models.ensembles.sampling import noisy_logits
 
     counts = _whole(sizes)
     if draws < 2:
@@ -209,8 +209,9 @@ def _held_out(
     """Load members and data; what a member was trained on is no hold-out data, by content."""
     import torch
 
-    from smoothcert import datasets, ensembles
-    from smoothcert.noise.streams import input_id
+    from smoothcert import datasets
+    from smoothcert.core.randomness import input_id
+    from smoothcert.models import ensembles
 
     members = [ensembles.load_model(path) for path in paths]
     dataset = datasets.load(data, split, root=root)
@@ -237,7 +238,7 @@ def _held_out(
 
 def _trained(members: list[Checkpoint], dataset: Any) -> set[int]:
     """The rows that any member was trained on, if it was on these data."""
-    from smoothcert.ensembles.file import trained_on
+    from smoothcert.models.ensembles.file import trained_on
     from smoothcert.training import hold_out
 
     rows: set[int] = set()
@@ -249,7 +250,7 @@ def _trained(members: list[Checkpoint], dataset: Any) -> set[int]:
 
 
 def _write(out: Path, aggregation: str, members: list[Path], options: dict[str, Any], details: dict[str, Any]) -> None:
-    from smoothcert import ensembles
+    from smoothcert.models import ensembles
 
     made = ensembles.save(out, aggregation, members, options, details)
     typer.echo(f"{made.architecture.name} is written to {out}; see: smoothcert certify --model {out}", err=True)

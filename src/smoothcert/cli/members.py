@@ -15,11 +15,11 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 import typer
 
 from smoothcert.cli.progress import bar
-from smoothcert.errors import InputError, sentence
+from smoothcert.core.errors import InputError, sentence
 
 if TYPE_CHECKING:
-    from smoothcert.recipes import Recipe
     from smoothcert.training import Epoch
+    from smoothcert.training.recipes import Recipe
 
 
 class News(NamedTuple):
@@ -57,7 +57,7 @@ class Member:
     def train(self, tell: Tell) -> bool:
         """Train it, or what is left of it; false if it was trained before."""
         from smoothcert import datasets
-        from smoothcert.execution.training import train_recipe
+        from smoothcert.workflows.train import train_recipe
 
         return train_recipe(
             self.recipe,

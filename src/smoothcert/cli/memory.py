@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
     from smoothcert.memory import Memory

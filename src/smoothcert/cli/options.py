@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.console import Console
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothcert.architectures import Architecture, Checkpoint
-    from smoothcert.certify import Procedure
     from smoothcert.datasets import Dataset
     from smoothcert.engine import SigmaSearch
     from smoothcert.memory import Memory
+    from smoothcert.models import Architecture, Checkpoint
     from smoothcert.noise import Noise
+    from smoothcert.procedures import Procedure
     from smoothcert.runs import Run
 
 Model = Annotated[
@@ -123,14 +123,15 @@ def device(name: str | None) -> str:
 
 def run_data(run: Run, given: str | None, root: Path | None) -> Dataset:
     """The data that a run certified: those given, else those of that name; others are refused."""
-    from smoothcert import datasets, execution
+    from smoothcert import datasets
+    from smoothcert.audit.rebuild import check_data
 
     about = _part(run, "data")
     name = given or about.get("name")
     if given is None and name not in datasets.NAMES:
         raise InputError(f"the data of {run.path}, {name!r}, are not known by name; give --data PATH")
     dataset = _load(str(name), str(about.get("split", "test")), root, "--data" if given is None else None)
-    execution.check_data(run, dataset)
+    check_data(run, dataset)
     return dataset
 
 
@@ -236,8 +237,8 @@ def noise(
 
 def search(method: str | None, steps: int | None, draws: int | None, procedure: Procedure) -> SigmaSearch | None:
     """The search of --sigma-per-input, for certificates of that procedure."""
-    from smoothcert.certify import Budgeted, Fixed
     from smoothcert.engine.sigma import sigma_search
+    from smoothcert.procedures import Budgeted, Fixed
 
     if method is None:
         if steps is not None or draws is not None:

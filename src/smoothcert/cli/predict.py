@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
     from torch import Tensor
 
-    from smoothcert.architectures import Checkpoint
     from smoothcert.engine import Smoothed
     from smoothcert.memory import Memory
+    from smoothcert.models import Checkpoint
     from smoothcert.runs import Run
 
 
@@ -46,9 +46,9 @@ def predict(
     """Answer with the smoothed classifier, or abstain where two classes are too close."""
     import torch
 
-    from smoothcert import ensembles
-    from smoothcert.certify import Predict
     from smoothcert.engine import Smoothed
+    from smoothcert.models import ensembles
+    from smoothcert.procedures import Predict
 
     procedure = Predict(n=n, alpha=alpha)
     opened = None if run is None else _run(run, context)
@@ -121,7 +121,8 @@ def _certified(
     memory: Memory | None,
 ) -> Smoothed:
     """The smoothed classifier of the run; whatever is run otherwise is said."""
-    from smoothcert.execution import certified, check_memory, refuse_soft, run_otherwise
+    from smoothcert.audit.memory import check_memory
+    from smoothcert.audit.rebuild import certified, refuse_soft, run_otherwise
 
     refuse_soft(run, "predict")
     check_memory(run, memory)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from smoothcert.certify import PROCEDURES, Budgeted, Fixed, Procedure, Sequential, Staged
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.procedures import PROCEDURES, Budgeted, Fixed, Procedure, Sequential, Staged
 from smoothcert.stats import BOUNDS, Bound, ClopperPearson
 
 

@@ -11,9 +11,9 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeElapsedColumn, Ti
 from rich.table import Column
 
 if TYPE_CHECKING:
-    from smoothcert.certify import Procedure
     from smoothcert.datasets import Dataset
     from smoothcert.engine import Smoothed
+    from smoothcert.procedures import Procedure
     from smoothcert.runs import Record, Run
 
 
@@ -36,7 +36,7 @@ def bar(*extra: str) -> Progress:
 
 def certifying(run: Run, smoothed: Smoothed, procedure: Procedure, data: Dataset) -> None:
     """Certify into the run under a bar that counts draws and tells how it goes."""
-    from smoothcert.execution import certify_into
+    from smoothcert.workflows.certify import certify_into
 
     planned, done = len(run.planned), run.records()
     per_input = procedure.most_draws()

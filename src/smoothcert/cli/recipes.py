@@ -20,7 +20,7 @@ def recipes(
     """List the papers' training recipes with their source, about what they cost, and the published ACR."""
     from rich.table import Table
 
-    from smoothcert.recipes import RECIPES, find
+    from smoothcert.training.recipes import RECIPES, find
 
     if name in RECIPES:
         typer.echo(json.dumps(_full(RECIPES[name]), indent=2))

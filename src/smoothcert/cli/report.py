@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from smoothcert.cli import options as o
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
     from smoothcert.analysis import Results
@@ -29,7 +29,7 @@ def report(
 ) -> None:
     """Write one self-contained page: what is certified, curves, classes, every input; opens offline."""
     from smoothcert import analysis
-    from smoothcert.analysis.report import write_report
+    from smoothcert.present.report import write_report
 
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out must end in .html, got {out.name!r}")

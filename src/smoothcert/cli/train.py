@@ -11,7 +11,7 @@ import typer
 
 from smoothcert.cli import options as o
 from smoothcert.cli.members import Member, Watch, side_by_side
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 _MOST = 1000  # members
 
@@ -45,10 +45,10 @@ def train(
     device: o.Device = None,
 ) -> None:
     """Train by a recipe. Under torchrun, all processes train one model together."""
-    from smoothcert.analysis.figures import training_curves
-    from smoothcert.execution.recipes import change
-    from smoothcert.recipes import find
+    from smoothcert.present.figures import training_curves
     from smoothcert.training import Folder, Group, launched
+    from smoothcert.training.recipes import find
+    from smoothcert.training.recipes.build import change
 
     chosen = change(find(recipe), [*changes, *([] if epochs is None else [f"epochs={epochs}"])])
     if accumulate is not None:

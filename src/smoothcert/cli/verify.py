@@ -13,10 +13,10 @@ from rich.table import Table
 from rich.text import Text
 
 from smoothcert.cli import options as o
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothcert.analysis import Audit
+    from smoothcert.audit import Audit
     from smoothcert.datasets import Dataset
     from smoothcert.memory import Memory
     from smoothcert.runs import Finding, Run
@@ -48,7 +48,7 @@ def verify(
     as_json: o.AsJson = False,
 ) -> None:
     """Check a run: every claim again from its votes; with --model the votes again. Status 1: not all holds."""
-    from smoothcert import analysis
+    from smoothcert.audit import audit_run
     from smoothcert.runs import Run
 
     opened = Run.open(run)
@@ -56,7 +56,7 @@ def verify(
     if not model and (only_drawing or (data is not None and memory is None)):
         raise InputError("--share, --fresh, --calibration and --data need the model: give --model CKPT")
     remembered = o.memory(memory, there=True)
-    audit = analysis.audit_run(opened)
+    audit = audit_run(opened)
     drawn = Drawn()
     if model:
         options = _Drawing(model, data, data_root, share, fresh, pick, device, workers, calibration)
@@ -72,7 +72,7 @@ def verify(
 
 def _recall(run: Run, audit: Audit, drawn: Drawn, memory: Memory, dataset: Dataset) -> None:
     """Ask the memory about every claim."""
-    from smoothcert.execution import recall
+    from smoothcert.audit.memory import recall
 
     drawn.findings += recall(run, audit.records, memory, dataset)
     drawn.levels.append(f"the memory ({len(memory)} regions) answers so")
@@ -105,17 +105,19 @@ class Drawn:
 
 def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
     """Levels 2 and 3, under a bar."""
-    from smoothcert import ensembles, execution
+    from smoothcert.audit.rebuild import certified
+    from smoothcert.audit.redraw import draw_fresh, pick, redraw
     from smoothcert.cli.progress import bar
+    from smoothcert.models import ensembles
 
     seed = secrets.randbits(63) if options.pick is None else options.pick
-    records = execution.pick(audit.records, options.share, seed)
+    records = pick(audit.records, options.share, seed)
     checkpoint = ensembles.load_model(options.model, o.device(options.device or o.run_device(run)))
     dataset = o.run_data(run, options.data, options.data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
     calibrating = o.run_calibration(run, options.calibration, options.data, options.data_root)
     same, other = (
-        execution.certified(
+        certified(
             run,
             checkpoint.model,
             checkpoint.architecture.num_classes,
@@ -132,10 +134,10 @@ def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
     with bar() as progress:
         task = progress.add_task("draw", total=recorded + len(records) * (options.fresh or 0))
         if options.fresh is not None:  # first, because it may refuse its options
-            drawn.findings += execution.draw_fresh(
+            drawn.findings += draw_fresh(
                 run, records, other, dataset, options.fresh, lambda n: progress.advance(task, n)
             )
-        redrawn = execution.redraw(run, records, same, dataset, lambda n: progress.advance(task, n))
+        redrawn = redraw(run, records, same, dataset, lambda n: progress.advance(task, n))
         drawn.findings[:0] = redrawn.findings
     drawn.levels.append(f"level 2 ({redrawn.draws} draws of {len(records)} inputs made again)")
     if options.fresh is not None:

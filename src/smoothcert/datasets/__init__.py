@@ -7,12 +7,12 @@ import difflib
 import os
 from pathlib import Path
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import cifar10, embedded, mnist, svhn  # noqa: F401 (they register their readers)
 from smoothcert.datasets.dataset import SPLITS, Dataset, Subset
 from smoothcert.datasets.folder import read_folder
 from smoothcert.datasets.npz import read_npz
 from smoothcert.datasets.registry import READERS, Reader, register
-from smoothcert.errors import InputError
 
 __all__ = ["NAMES", "SPLITS", "Dataset", "Reader", "Subset", "load", "register"]
 

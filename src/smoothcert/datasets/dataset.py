@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import torch
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 SPLITS = ("train", "test")
 

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smoothcert.core.errors import InputError
 from smoothcert.datasets.dataset import Dataset, check_labels
 from smoothcert.datasets.files import reading
 from smoothcert.datasets.registry import register
-from smoothcert.errors import InputError
 
 DIGITS = tuple(str(digit) for digit in range(10))
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 FRESH_COPY = "replace it by a fresh copy of the official file"
 

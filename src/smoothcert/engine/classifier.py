@@ -11,9 +11,9 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures import fingerprint
-from smoothcert.architectures.modules import Model
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model
+from smoothcert.models import fingerprint
 
 
 class SklearnClassifier:

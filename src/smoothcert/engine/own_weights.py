@@ -9,13 +9,13 @@ from typing import Any, TypeVar
 
 from torch import Tensor, nn
 
-from smoothcert.certify import Certificate, Predict, Prediction, Procedure, Scope
-from smoothcert.engine.remembering import Remembers, inserted, predicted
+from smoothcert.core.errors import InputError
 from smoothcert.engine.smoothed import Inputs, Smoothed
-from smoothcert.ensembles import SoftmaxVoting, minimum_variance_weights_per_input
-from smoothcert.ensembles.minimum_variance import PAPER, Estimation
-from smoothcert.errors import InputError
+from smoothcert.memory.protocol import Remembers, inserted, predicted
+from smoothcert.models.ensembles import SoftmaxVoting, minimum_variance_weights_per_input
+from smoothcert.models.ensembles.minimum_variance import PAPER, Estimation
 from smoothcert.noise import Noise
+from smoothcert.procedures import Certificate, Predict, Prediction, Procedure, Scope
 
 Answer = TypeVar("Answer", Certificate, Prediction)
 

@@ -9,15 +9,15 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures import fingerprint
-from smoothcert.architectures.modules import Model
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model
+from smoothcert.core.randomness import BLOCK, generator, input_id
 from smoothcert.engine.backends import AUTO, BACKENDS, Job, Prepared, default_rows, prepare, same_votes
 from smoothcert.engine.backends.auto import fastest
 from smoothcert.engine.classifier import describe, snapshot
 from smoothcert.engine.sampler import default_workers
-from smoothcert.errors import InputError
+from smoothcert.models import fingerprint
 from smoothcert.noise import Noise
-from smoothcert.noise.streams import BLOCK, generator, input_id
 
 CALIBRATION_ROWS = 512
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)

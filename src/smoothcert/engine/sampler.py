@@ -19,13 +19,13 @@ from typing import Any, Generic, TypeVar
 import torch
 from torch import Tensor
 
-from smoothcert.architectures.modules import Model
-from smoothcert.certify import Ask, Conversation, answered
-from smoothcert.certify.certificate import Answered
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model
+from smoothcert.core.randomness import BLOCK, generator
 from smoothcert.engine.classifier import score
-from smoothcert.errors import InputError
 from smoothcert.noise import Noise
-from smoothcert.noise.streams import BLOCK, generator
+from smoothcert.procedures import Ask, Conversation, answered
+from smoothcert.procedures.certificate import Answered
 from smoothcert.stats import Tally
 from smoothcert.stats.tally import SCORE_UNIT
 

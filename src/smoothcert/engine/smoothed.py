@@ -10,20 +10,20 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.architectures.modules import Model, device_of
-from smoothcert.certify import Certificate, Conversation, Fixed, Predict, Prediction, Procedure, Scope
-from smoothcert.certify.certificate import Answered
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model, device_of
+from smoothcert.core.randomness import BLOCK, generator, input_id
 from smoothcert.engine.backends import check_backend
 from smoothcert.engine.backends.apart import Asking
 from smoothcert.engine.classifier import check_fixed
 from smoothcert.engine.ready import Preparer, Ready
-from smoothcert.engine.remembering import Remembers, inserted, predicted
 from smoothcert.engine.sampler import Sampler, Talk
 from smoothcert.engine.sigma import SigmaSearch
-from smoothcert.errors import InputError
+from smoothcert.memory.protocol import Remembers, inserted, predicted
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import plain
-from smoothcert.noise.streams import BLOCK, generator, input_id
+from smoothcert.procedures import Certificate, Conversation, Fixed, Predict, Prediction, Procedure, Scope
+from smoothcert.procedures.certificate import Answered
 
 Result = TypeVar("Result", bound=Answered)
 Inputs = Tensor | np.ndarray[Any, Any]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 NORMS = ("l2", "l1")
 Floats = npt.NDArray[np.float32]

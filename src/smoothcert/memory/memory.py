@@ -15,8 +15,7 @@ from typing import Any
 
 import numpy as np
 
-from smoothcert.certify import Certificate, Own, Scope
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.memory.distance import Floats, as_input, decode, distances, encode, tolerance
 from smoothcert.memory.index import Index
 from smoothcert.memory.overlaps import overlaps
@@ -25,6 +24,7 @@ from smoothcert.memory.postgres import PostgresStore
 from smoothcert.memory.rule import Neighbour, Ruling, decide
 from smoothcert.memory.sqlite import SqliteStore
 from smoothcert.memory.store import Region, Store
+from smoothcert.procedures import Certificate, Own, Scope
 from smoothcert.stats.rounding import down
 
 URLS = ("postgresql://", "postgres://")

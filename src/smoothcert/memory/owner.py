@@ -6,10 +6,10 @@ import secrets
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from smoothcert.certify.identity import flat, identifying
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.memory.distance import check_norm
 from smoothcert.memory.store import FORMAT
+from smoothcert.procedures.identity import flat, identifying
 
 # Of the noise: all but its strength, which is each input's own.
 FAMILY = ("name", "norm", "arithmetic", "grid", "values")

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from importlib import import_module
 from typing import Any
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.memory.store import Region, Store, read_owner
 
 MAKING = 0x534D4345  # advisory lock: tables are made by one at a time

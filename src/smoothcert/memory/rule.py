@@ -23,8 +23,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from smoothcert.certify import ABSTAIN
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.procedures import ABSTAIN
 
 
 @dataclass(frozen=True)

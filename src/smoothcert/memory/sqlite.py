@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.memory.store import Region, Store, read_owner
 
 APPLICATION = 0x534D4345  # "SMCE", in the header of the file

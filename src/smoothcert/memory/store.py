@@ -10,7 +10,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 FORMAT = 1
 

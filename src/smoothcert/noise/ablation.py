@@ -8,7 +8,7 @@ from typing import ClassVar, Self
 import torch
 from torch import Tensor
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.noise.base import Noise, per_row
 from smoothcert.stats.ablation import KEEP_BITS, AblationGeometry, keep_threshold
 

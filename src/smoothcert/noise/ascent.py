@@ -8,7 +8,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.noise.base import Noise, per_row
 from smoothcert.noise.gaussian import Gaussian
 from smoothcert.noise.laplace import Laplace

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ import mpmath
 import torch
 from torch import Tensor
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.noise.base import check_positive, per_row
 from smoothcert.noise.grid import Law
 from smoothcert.noise.gridded import GriddedNoise

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.noise.base import Noise
 from smoothcert.noise.grid import KEY_BITS, MOST_STEPS, Law, draw_steps
 from smoothcert.stats.geometry import grid_levels, grid_offset

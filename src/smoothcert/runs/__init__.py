@@ -1,8 +1,7 @@
 """A run on disk: frozen configuration, append-only records, resume. No torch."""
 
-from smoothcert.runs.attacked import Attacked, AttackRun, Violation
 from smoothcert.runs.finding import Entry, Finding
 from smoothcert.runs.record import Record
 from smoothcert.runs.run import Run
 
-__all__ = ["AttackRun", "Attacked", "Entry", "Finding", "Record", "Run", "Violation"]
+__all__ = ["Entry", "Finding", "Record", "Run"]

@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 FILE = "asked.json"
 

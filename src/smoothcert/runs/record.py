@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.certify import ABSTAIN, Certificate
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.procedures import ABSTAIN, Certificate
 
 
 @dataclass(frozen=True)

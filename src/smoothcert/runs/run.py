@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.runs.finding import Entry, Finding
 from smoothcert.runs.record import Record
 from smoothcert.stats.geometry import STRENGTHS

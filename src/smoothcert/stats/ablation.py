@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats.geometry import check_radius
 
 KEEP_BITS = 24

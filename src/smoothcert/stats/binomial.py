@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from scipy import special
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats.bounds import Bound
 from smoothcert.stats.tally import Tally
 

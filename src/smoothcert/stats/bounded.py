@@ -11,7 +11,7 @@ from abc import abstractmethod
 from dataclasses import dataclass
 from typing import ClassVar
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.stats.bounds import Bound
 from smoothcert.stats.tally import SCORE_UNIT, Tally
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from scipy import special
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 # float64 formulas below are good to a few units in the last place; what is claimed is moved this much to the safe
 # side, relative, which is far more than their error and far less than anybody can see (tested against 50 digits).

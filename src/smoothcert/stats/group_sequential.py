@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special, stats
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 EARLY_SHARE = 0.2  # of alpha, spent on all looks but the last
 POWER = 0.99  # the alternative p1 is where the fixed test has this power

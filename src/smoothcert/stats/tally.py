@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 SCORE_UNIT = 2.0**-20
 """Soft scores are rounded down to multiples of this, so that their sums are exact integers in any order."""

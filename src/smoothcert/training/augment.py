@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 
 @dataclass(frozen=True)

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures.modules import evaluating
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import evaluating
 from smoothcert.noise import Gaussian, Noise, Uniform
 from smoothcert.noise.ascent import ascend, plain
-from smoothcert.objectives import Objective
+from smoothcert.training.objectives import Objective
 
 
 @dataclass(frozen=True)

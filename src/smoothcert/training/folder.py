@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-from smoothcert.architectures.checkpoint import write_whole
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.files import write_whole
 from smoothcert.training.state import Epoch
 
 

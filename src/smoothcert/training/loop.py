@@ -7,9 +7,9 @@ from pathlib import Path
 
 from torch import nn
 
-from smoothcert.objectives import Objective
 from smoothcert.training.augment import Augment
 from smoothcert.training.ds2 import DS2
+from smoothcert.training.objectives import Objective
 from smoothcert.training.schedules import OneCycle, Schedule
 from smoothcert.training.session import Session
 from smoothcert.training.settings import Settings

@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 
 
 @dataclass(frozen=True)

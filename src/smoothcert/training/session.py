@@ -14,12 +14,12 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures.identity import weights_digest
-from smoothcert.architectures.modules import evaluating
-from smoothcert.errors import InputError
-from smoothcert.noise.streams import generator
-from smoothcert.objectives import Objective
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import evaluating
+from smoothcert.core.randomness import generator
+from smoothcert.models.fingerprint import weights_digest
 from smoothcert.training.group import Group
+from smoothcert.training.objectives import Objective
 from smoothcert.training.settings import Settings
 from smoothcert.training.state import Epoch, Position, load_state, save_state
 from smoothcert.training.statistics import RunningStatistics, sizes
@@ -47,7 +47,7 @@ class Session:
         if validation is not None:
             check("validation", validation)
         if not isinstance(objective, Objective):
-            raise InputError(f"objective must be one of smoothcert.objectives, got {objective!r}")
+            raise InputError(f"objective must be one of smoothcert.training.objectives, got {objective!r}")
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise InputError("model has no parameters that require a gradient: there is nothing to train")
         self.group = Group.current()

@@ -6,7 +6,7 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
 from smoothcert.training.augment import Augment
 from smoothcert.training.ds2 import DS2
 from smoothcert.training.schedules import OneCycle, Schedule

@@ -19,9 +19,9 @@ import torch
 from safetensors import SafetensorError
 from torch import Tensor, nn
 
-from smoothcert.architectures.checkpoint import write_whole
-from smoothcert.architectures.identity import weights_digest
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.files import write_whole
+from smoothcert.models.fingerprint import weights_digest
 
 _KEY = "smoothcert-training"
 _FORMAT = 1

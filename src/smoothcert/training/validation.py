@@ -7,10 +7,10 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures.modules import device_of, evaluating
-from smoothcert.errors import InputError
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import device_of, evaluating
+from smoothcert.core.randomness import generator
 from smoothcert.noise import Noise
-from smoothcert.noise.streams import generator
 
 Data = tuple[Tensor, Tensor]
 """Inputs (N, ...) and labels (N,)."""

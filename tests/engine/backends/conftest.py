@@ -6,9 +6,9 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smoothcert.certify import Fixed
 from smoothcert.engine import Smoothed
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Fixed
 
 SHAPE, CLASSES = (1, 8, 8), 3
 

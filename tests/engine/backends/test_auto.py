@@ -8,12 +8,12 @@ import torch
 from torch import nn
 from typer.testing import CliRunner
 
-from smoothcert.architectures import Architecture, build, save
-from smoothcert.certify import Fixed
 from smoothcert.cli import app
 from smoothcert.engine import Smoothed, ready
 from smoothcert.engine.backends import BACKENDS, Job, Prepared, auto, installed, prepare
+from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Fixed
 
 needs_onnx = pytest.mark.skipif(not installed("onnxruntime"), reason="onnxruntime needs the extra onnx")
 

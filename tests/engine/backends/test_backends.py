@@ -9,12 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert import engine
-from smoothcert.certify import Certificate, Fixed
+from smoothcert.core.errors import InputError
 from smoothcert.engine import Smoothed
 from smoothcert.engine.backends import BACKENDS, Job, default_rows, installed, prepare, same_votes
 from smoothcert.engine.backends.base import Padded, Prepared
-from smoothcert.errors import InputError
 from smoothcert.noise import Gaussian
+from smoothcert.procedures import Certificate, Fixed
 
 CLASSES, NOISE, QUICK = 3, Gaussian(0.1), Fixed(n0=50, n=700)
 EVERY = [

@@ -5,10 +5,10 @@ import copy
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures import Architecture, build
 from smoothcert.engine import Smoothed
 from smoothcert.engine.backends import Job
 from smoothcert.engine.backends.eager import arranged, channels_last, fold, folded_or_none
+from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian
 
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 
 import smoothcert as sc
-from smoothcert.certify import Scope
+from smoothcert.core.randomness import BLOCK, generator, input_id
 from smoothcert.engine.sigma import Bracket
-from smoothcert.noise.streams import BLOCK, generator, input_id
+from smoothcert.procedures import Scope
 
 
 class Band(nn.Module):

@@ -11,11 +11,11 @@ from scipy import optimize, special, stats
 from torch import Tensor, nn
 
 import smoothcert as sc
+from smoothcert.core.errors import InputError
 from smoothcert.engine.sigma import DDRS, SEARCHES, Bracket, Grid, SigmaSearch, described_search, sigma_search
 from smoothcert.engine.sigma.bracket import best_of, win_rate
-from smoothcert.errors import InputError
+from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
-from smoothcert.stats.lattice import PER_OCTAVE, nearest, strength
 
 STEP = 2 ** (1 / PER_OCTAVE)
 N, ALPHA = 100_000, 0.001

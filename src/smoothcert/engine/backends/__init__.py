@@ -15,12 +15,12 @@ from importlib.util import find_spec
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures.modules import Model
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model
+from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.backends import apart, compiled, eager, openvino, ort
 from smoothcert.engine.backends.base import Job, Prepared, UnableError
-from smoothcert.ensembles import Ensemble
-from smoothcert.errors import InputError
-from smoothcert.noise.streams import BLOCK
+from smoothcert.models.ensembles import Ensemble
 
 __all__ = ["AUTO", "BACKENDS", "Job", "Prepared", "check_backend", "default_rows", "installed", "prepare", "same_votes"]
 

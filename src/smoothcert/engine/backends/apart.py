@@ -16,11 +16,11 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothcert.architectures import fingerprint
-from smoothcert.architectures.modules import Model
+from smoothcert.core.model import Model
+from smoothcert.core.randomness import BLOCK, generator
 from smoothcert.engine.backends.base import Job, Prepared, UnableError, digest
-from smoothcert.ensembles import Ensemble
-from smoothcert.noise.streams import BLOCK, generator
+from smoothcert.models import fingerprint
+from smoothcert.models.ensembles import Ensemble
 
 GATHERED = 32
 """Batches of members that an adaptive ensemble is given at once: what few rows are left of each fill batches again."""

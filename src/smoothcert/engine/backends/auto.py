@@ -9,8 +9,8 @@ import warnings
 
 import torch
 
+from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.backends import Job, Prepared, installed, prepare, same_votes
-from smoothcert.noise.streams import BLOCK
 
 # All in float32. Not int8: it is noticeably another classifier, so somebody must want it. Not compile: it takes a
 # minute to build, and the runtimes are as fast.

@@ -11,9 +11,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.architectures.modules import Model
+from smoothcert.core.model import Model
+from smoothcert.core.randomness import generator
 from smoothcert.engine.classifier import same_scores
-from smoothcert.noise.streams import generator
 
 
 class UnableError(Exception):

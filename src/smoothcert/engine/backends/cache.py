@@ -13,7 +13,7 @@ from contextlib import suppress
 from importlib.metadata import version
 from typing import Any
 
-from smoothcert.architectures.checkpoint import write_whole
+from smoothcert.core.files import write_whole
 from smoothcert.engine.backends.base import Job
 from smoothcert.stats.boundary_store import cache_folder
 

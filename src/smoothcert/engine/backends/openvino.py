@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothcert.architectures.modules import Model
+from smoothcert.core.model import Model
 from smoothcert.engine.backends.base import (
     Job,
     Padded,

@@ -11,13 +11,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothcert.architectures.modules import Model, device_of
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model, device_of
 from smoothcert.engine.classifier import snapshot
 from smoothcert.engine.sigma.base import SigmaSearch
 from smoothcert.engine.sigma.bracket import Bracket
 from smoothcert.engine.sigma.ddrs import DDRS
 from smoothcert.engine.sigma.grid import Grid
-from smoothcert.errors import InputError
 from smoothcert.noise import Gaussian, Noise
 
 SEARCHES: dict[str, type[SigmaSearch]] = {search.name: search for search in (Bracket, DDRS, Grid)}

@@ -13,15 +13,15 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from smoothcert.architectures.modules import Model
-from smoothcert.certify.conversation import check_draws
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model
+from smoothcert.core.randomness import BLOCK, generator, input_id
 from smoothcert.engine.sampler import working
-from smoothcert.errors import InputError
+from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import Scale, plain
 from smoothcert.noise.base import per_row
-from smoothcert.noise.streams import BLOCK, generator, input_id
-from smoothcert.stats.lattice import PER_OCTAVE, nearest, strength
+from smoothcert.procedures.conversation import check_draws
 
 Job = tuple[Tensor, Scale, int]
 """One input (...), the noise around it at sigma_0, and the seed."""

@@ -17,12 +17,12 @@ import numpy as np
 import torch
 from scipy import special, stats
 
-from smoothcert.architectures.modules import Model
-from smoothcert.certify.conversation import check_draws, check_level
+from smoothcert.core.model import Model
 from smoothcert.engine.sigma.base import Job, OneByOne, scores_at, stream_of
+from smoothcert.engine.sigma.strength_steps import nearest, strength
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import unit_draws
-from smoothcert.stats.lattice import nearest, strength
+from smoothcert.procedures.conversation import check_draws, check_level
 
 TAIL = 0.16
 """Of the votes' confidence interval, on each side: one standard deviation, as of a normal law."""

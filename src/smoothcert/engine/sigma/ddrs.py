@@ -8,13 +8,13 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from smoothcert.architectures.modules import Model
+from smoothcert.core.model import Model
+from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.sampler import working
 from smoothcert.engine.sigma.base import CHOOSING, SigmaSearch, stream_of
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import Scale, ascend, plain, unit_draws
 from smoothcert.noise.base import check_positive, per_row
-from smoothcert.noise.streams import BLOCK
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 
-from smoothcert.architectures.modules import Model
+from smoothcert.core.model import Model
 from smoothcert.engine.sigma.base import CHOOSING, Job, OneByOne, scores_at, stream_of
 from smoothcert.noise.ascent import soft_radii, unit_draws
 

@@ -1,0 +1,200 @@
+"""Attack the smoothed classifier of a run: below a certified radius nothing may succeed, beyond it robustness is seen.
+
+Certified accuracy is a lower bound of what no attack can do; the accuracy that attacks leave is an upper bound
+(Salman et al. 2019, section 4; Liu et al. 2021, table 9). A success below the radius is a false certificate.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.attack.adversaries import Adversary, Strength, adversary
+from smoothcert.attack.records import Attacked, Violation
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import device_of
+from smoothcert.core.randomness import generator, input_id
+from smoothcert.engine import Smoothed
+from smoothcert.noise import Gaussian
+from smoothcert.procedures import Predict, Scope
+from smoothcert.procedures.conversation import check_draws
+from smoothcert.runs import Record, Run
+
+JUDGE = Predict(n=100_000, alpha=1e-6)
+"""What it takes to call a certificate false."""
+
+
+@dataclass(frozen=True)
+class Siege:
+    """Adversaries, the radii to try beyond what is certified, and how many votes decide whether an answer changed."""
+
+    smoothed: Smoothed
+    judge: Smoothed  # the same with another seed: draws that a point was chosen on do not judge it
+    adversaries: tuple[str, ...] = ("pgd", "ddn")
+    radii: tuple[float, ...] = ()
+    strength: Strength = field(default_factory=Strength)
+    votes: int = 1_000
+    inputs: int = 4  # attacked at once
+
+    def __post_init__(self) -> None:
+        noise = self.smoothed.noise
+        if not isinstance(noise, Gaussian) or noise.norm != "l2":
+            raise InputError(f"attack looks for l2 perturbations under Gaussian noise; the run has {noise.describe()}")
+        if not isinstance(self.smoothed.model, nn.Module):
+            raise InputError("attack needs a model with gradients: a torch module")
+        for name in self.adversaries:
+            adversary(name, self.strength)
+        if not all(0 < radius < math.inf for radius in self.radii):
+            raise InputError(f"radii of an attack must be positive numbers, got {list(self.radii)}")
+        check_draws("votes", self.votes, 11)  # as many as `Predict` needs
+
+    def describe(self, run: Run, indices: Sequence[int]) -> dict[str, Any]:
+        """All that decides what will be found at the inputs `indices` of the run: the configuration of an attack."""
+        return {
+            "attacks": list(self.adversaries),
+            "radii": list(self.radii),
+            **asdict(self.strength),
+            "votes": self.votes,
+            "run": {name: run.config[name] for name in ("classifier", "noise", "procedure", "seed", "data")},
+            "indices": list(indices),
+        }
+
+    def attack(self, x: Tensor, records: Sequence[Record]) -> Iterator[Attacked]:
+        """What is found at each input x (B, ...), given its record; in order."""
+        for start in range(0, len(x), self.inputs):
+            rows = slice(start, start + self.inputs)
+            yield from self._chunk(x[rows], records[rows])
+
+    def _chunk(self, x: Tensor, records: Sequence[Record]) -> list[Attacked]:
+        clean = self._answers(x)
+        distances = [dict[str, float | None]() for _ in records]
+        violations: list[Violation | None] = [None] * len(records)
+        for name in self.adversaries:
+            attack = adversary(name, self.strength)
+            for i, found in enumerate(self._below(attack, name, x, records)):
+                violations[i] = violations[i] or found
+            for i, distance in enumerate(self._beyond(attack, x, clean, records)):
+                distances[i][name] = distance
+        return [
+            Attacked(
+                r.index,
+                r.label,
+                clean[i],
+                r.prediction,
+                r.radius,
+                self._with(distances[i], violations[i]),
+                violations[i],
+            )
+            for i, r in enumerate(records)
+        ]
+
+    def _below(self, attack: Adversary, name: str, x: Tensor, records: Sequence[Record]) -> list[Violation | None]:
+        """Try to refute each certificate from just below its radius."""
+        out: list[Violation | None] = [None] * len(records)
+        rows = [i for i, record in enumerate(records) if not record.abstained and record.radius > 0]
+        if not rows:
+            return out
+        radii = [records[i].radius for i in rows]
+        points, norms = self._points(attack, x[rows], [records[i].prediction for i in rows], radii)
+        for i, point, norm, answer in zip(rows, points, norms, self._answers(points), strict=True):
+            if answer == records[i].prediction:
+                continue
+            (verdict,) = self.judge.predict(point[None], JUDGE)
+            if not verdict.abstained and verdict.label != records[i].prediction:
+                out[i] = Violation(name, norm, verdict.label, verdict.p_value)
+        return out
+
+    def _beyond(
+        self, attack: Adversary, x: Tensor, clean: Sequence[int], records: Sequence[Record]
+    ) -> list[float | None]:
+        """The norm at the smallest radius that changes the answer; radii that are certified need no trial."""
+        out: list[float | None] = [None] * len(records)
+        for radius in sorted(self.radii):
+            rows = [i for i, r in enumerate(records) if out[i] is None and radius > r.radius and clean[i] == r.label]
+            if not rows or not radius:
+                continue
+            points, norms = self._points(attack, x[rows], [clean[i] for i in rows], [radius] * len(rows))
+            for i, norm, answer in zip(rows, norms, self._answers(points), strict=True):
+                if answer != clean[i]:
+                    out[i] = norm
+        return out
+
+    def _points(
+        self, attack: Adversary, x: Tensor, away_from: Sequence[int], radii: Sequence[float]
+    ) -> tuple[Tensor, list[float]]:
+        """Perturbed inputs, each strictly nearer than its radius, and their distances rounded up."""
+        y, eps = torch.tensor(away_from), torch.tensor(radii)
+        model = self.smoothed.model
+        assert isinstance(model, nn.Module)
+        deltas = torch.stack([self._deltas(row) for row in x])
+        points = attack(model, *(tensor.to(self._device) for tensor in (x, y, deltas, eps))).to(x.device)
+        return strictly_inside(x, points, torch.tensor(radii, dtype=torch.float64), self._levels)
+
+    def _deltas(self, x: Tensor) -> Tensor:
+        stream = generator(self.smoothed.seed, input_id(x), "attack", 0)
+        rows = x.expand(self.strength.draws, *x.shape)
+        return self.smoothed.noise.draw(rows, stream) - x  # (m, ...)
+
+    def _answers(self, x: Tensor) -> list[int]:
+        """The majority vote at each point."""
+        found = self.smoothed.predict(x, Predict(n=self.votes))
+        return [max(range(len(p.votes)), key=p.votes.__getitem__) for p in found]
+
+    @property
+    def _device(self) -> torch.device:
+        return device_of(self.smoothed.model)
+
+    @property
+    def _levels(self) -> int | None:
+        grid = self.smoothed.noise.grid if isinstance(self.smoothed.noise, Gaussian) else None
+        return None if grid is None else round(1 / grid)
+
+    @staticmethod
+    def _with(distances: dict[str, float | None], violation: Violation | None) -> dict[str, float | None]:
+        if violation is None:
+            return distances
+        known = distances[violation.adversary]
+        nearest = violation.distance if known is None else min(known, violation.distance)
+        return distances | {violation.adversary: nearest}
+
+
+def refuse_scopes(records: Sequence[Record]) -> None:
+    """Refuse certificates that do not speak of one fixed classifier, which is what an attack asks."""
+    scopes = {record.certificate.scope for record in records if record.certificate is not None}
+    if Scope.OWN in scopes:
+        raise InputError(
+            f"attack cannot refute certificates of the scope {Scope.OWN.value!r}: they claim nothing about neighbours; "
+            "certify with --memory, or with one noise for all"
+        )
+    if Scope.MEMORY in scopes:
+        raise InputError(
+            "attack cannot ask a memory: inside its regions the memory itself answers, so nothing below a radius can "
+            "change; see smoothcert verify --memory"
+        )
+
+
+def strictly_inside(x: Tensor, points: Tensor, radii: Tensor, levels: int | None) -> tuple[Tensor, list[float]]:
+    """Points (B, ...) moved towards x until they are nearer than their radii (B,), and on the grid if there is one.
+
+    Distances are of the float32 points themselves, in float64, rounded up: what is judged is what was measured.
+    """
+    for _ in range(50):
+        moved = points.double() - x.double()
+        if levels is not None:
+            # Towards x: a coordinate that is a whole step away but for rounding stays where it is.
+            steps = moved.sign() * (moved.abs() * levels + 1e-3).floor()
+            points = (((x.double() * levels).round() + steps) / levels).float().clamp(0, 1)
+            moved = points.double() - x.double()
+        norms = moved.flatten(1).norm(dim=1) * (1 + 2.0**-40)
+        far = norms >= radii
+        if not bool(far.any()):
+            return points, norms.tolist()
+        shrink = torch.where(far, radii / norms * (1 - 1e-5), 1.0)
+        points = (x.double() + moved * shrink.view(-1, *[1] * (x.dim() - 1))).float()
+    points = torch.where(far.view(-1, *[1] * (x.dim() - 1)), x, points)
+    return points, torch.where(far, 0.0, norms).tolist()

@@ -1,0 +1,77 @@
+"""What attacks found at one input, beside what was certified there."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from smoothcert.core.errors import InputError
+from smoothcert.runs.run import DAMAGE, Run
+
+
+@dataclass(frozen=True)
+class Violation:
+    """A perturbation below the certified radius that changes the answer: the certificate is false."""
+
+    adversary: str
+    distance: float  # l2 norm of the perturbation, rounded up
+    answer: int  # what the smoothed classifier answers there
+    p_value: float  # that it does not
+
+
+@dataclass(frozen=True)
+class Attacked:
+    """One input: the certificate, the smoothed classifier's answer, and the nearest other answer that was found."""
+
+    index: int  # position in the data set
+    label: int  # the truth
+    answer: int  # majority of the votes at the input itself
+    certified: int  # ABSTAIN, or the class
+    radius: float  # certified
+    distances: Mapping[str, float | None]  # by adversary: l2 norm that changed the answer, rounded up; None: not found
+    violation: Violation | None = None
+
+    def survives(self, radius: float, adversary: str | None = None) -> bool:
+        """The answer is right and no perturbation up to `radius` that changes it was found (by any, or by one)."""
+        found = self.distances.values() if adversary is None else [self.distances[adversary]]
+        return self.answer == self.label and all(distance is None or distance > radius for distance in found)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; floats keep full precision."""
+        violation = None if self.violation is None else vars(self.violation)
+        return vars(self) | {"distances": dict(self.distances), "violation": violation}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Attacked:
+        """The inverse of `to_json`; a value that cannot be is refused."""
+        for name in ("index", "label", "answer", "certified"):
+            if type(data[name]) is not int:
+                raise InputError(f"{name} must be a whole number, got {data[name]!r}")
+        violation = None if data["violation"] is None else Violation(**data["violation"])
+        found = cls(**{**data, "distances": dict(data["distances"]), "violation": violation})
+        for number in (found.radius, *(d for d in found.distances.values() if d is not None)):
+            if type(number) not in (int, float) or not 0 <= number < math.inf:
+                raise InputError(f"radius and distances must be finite and not negative, got {number!r}")
+        return found
+
+
+class AttackRun(Run):
+    """A folder like a run's: frozen configuration, one line per attacked input, resumed in the same way."""
+
+    def attacked(self) -> list[Attacked]:
+        """All complete lines, in the order of the plan. Damage is refused by line, not skipped."""
+        found: dict[int, Attacked] = {}
+        planned = set(self.planned)
+        for number, line in enumerate(self._lines(), start=1):
+            try:
+                one = Attacked.from_json(json.loads(line))
+            except DAMAGE as error:
+                raise InputError(f"{self._file}, line {number} is damaged ({error}); delete it and resume") from None
+            if one.index in found or one.index not in planned:
+                wrong = "repeats" if one.index in found else "is not planned:"
+                raise InputError(f"{self._file}, line {number} {wrong} input {one.index}; delete that line and resume")
+            found[one.index] = one
+        return [found[index] for index in self.planned if index in found]

@@ -1,0 +1,289 @@
+"""Whether the votes of a run are those of its model: drawn again, the same; drawn afresh, consistent.
+
+What follows from the votes is checked without the model (`analysis.audit`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import random
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from scipy import stats
+
+from smoothcert.audit.rebuild import check_data, described_noise, run_otherwise, run_procedure
+from smoothcert.core.errors import InputError
+from smoothcert.datasets import Dataset
+from smoothcert.engine import SigmaSearch, Smoothed
+from smoothcert.noise import Noise
+from smoothcert.procedures import ABSTAIN, Ask, Budgeted, Certificate, Conversation, Fixed, Geometry, Procedure
+from smoothcert.procedures.conversation import BOUND
+from smoothcert.procedures.replay import DrawsError, recorded_geometry, replay
+from smoothcert.runs import Finding, Record, Run
+
+ROUNDING = 1e-3
+"""Where the model is run otherwise, so many of the draws may vote otherwise: more is no rounding of scores."""
+
+SEARCHED = 0.05
+"""And for so many of the inputs the search may find another strength: near ties fall otherwise, and they are rare."""
+
+LEVEL = 1e-3
+"""Probability that an honest run fails the comparison with fresh draws, over all of its inputs."""
+
+Progress = Callable[[int], None]
+
+
+@dataclass(frozen=True)
+class Redrawn:
+    """What drawing again found. `moved` of `draws` votes fell otherwise and are put down to rounding."""
+
+    findings: tuple[Finding, ...]
+    otherwise: tuple[str, ...]  # how the model was run otherwise; empty: votes had to be the same to the last one
+    moved: int
+    draws: int
+
+
+def pick(records: Sequence[Record], share: float, seed: int) -> list[Record]:
+    """A random share of the records, at least one, in their order: what an auditor draws again."""
+    if not 0 < share <= 1:
+        raise InputError(f"share must be above 0 and at most 1, got {share}")
+    count = min(len(records), math.ceil(share * len(records)))
+    rows = sorted(random.Random(seed).sample(range(len(records)), count))
+    return [records[row] for row in rows]
+
+
+def redraw(
+    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, on_draws: Progress = lambda _: None
+) -> Redrawn:
+    """Draw the blocks of every recorded answer again with the run's model (`certified`) and seed, and compare.
+
+    Votes must be the same to the last one where the model is run as it was. Where its torch, device or processor
+    differ, one in a thousand may fall otherwise, if the votes drawn here make the same claim or a larger one, and if
+    votes fell in both directions, as rounding makes them. Other data are refused. Inputs with a strength of their own
+    are drawn with it, and the search must find it again, up to near ties at one in twenty.
+    """
+    procedure = run_procedure(run)
+    otherwise = tuple(run_otherwise(run, smoothed))
+    strange = (record.index for record in records if not 0 <= record.index < len(data))
+    findings = [Finding("data", f"the data have {len(data)} inputs and not this one", index) for index in strange]
+    moved = draws = raised = lowered = 0
+    for record, again in _draw_recorded(run, records, smoothed, data, procedure, on_draws):
+        old = _certificate(record)
+        draws += again.draws
+        findings += [Finding(check, sentence, record.index) for check, sentence in _beside(record, old, again, data)]
+        fell = _moved(old, again)
+        if fell and (not otherwise or fell > max(1, ROUNDING * again.draws)):
+            findings.append(Finding("votes", _first_difference(old, again), record.index))
+            continue
+        moved += fell
+        label = old.answers[0][1].top
+        gained = [a.votes[label] - b.votes[label] for (_, a), (_, b) in zip(old.answers, again.answers, strict=True)]
+        raised, lowered = raised + sum(g for g in gained if g > 0), lowered - sum(g for g in gained if g < 0)
+        if fell and (sentence := _claims_more(old, again, procedure)):
+            findings.append(Finding("votes", sentence, record.index))
+    if raised and stats.binom.sf(raised - 1, raised + lowered, 0.5) < LEVEL:
+        sentence = f"{raised} votes for the claimed classes are recorded that fell otherwise here, and {lowered} the "
+        findings.append(Finding("votes", sentence + "other way round: rounding has no favourite"))
+    if smoothed.search is not None:
+        findings += _strange_noises(records)
+        findings += _searched(smoothed.search, records, smoothed, data, exact=not otherwise)
+    return Redrawn(tuple(findings), otherwise, moved, draws)
+
+
+def draw_fresh(
+    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, n: int, on_draws: Progress = lambda _: None
+) -> tuple[Finding, ...]:
+    """Compare n fresh draws per input, of another seed than the run's, with what is recorded.
+
+    Two exact tests per input, at 1e-3 over all inputs and tests (Bonferroni). Certified inputs: that p_A is at least
+    p_lower (and p_B at most p_upper, where it is bounded) is not contradicted. Runs of `fixed` and `budgeted`: the
+    recorded votes for the chosen class and the fresh ones are of one probability (hypergeometric test). Votes of
+    `staged` and `sequential` were stopped by looking at them, and are not compared: their shares are biased.
+    """
+    if smoothed.seed == run.config["seed"]:
+        raise InputError(f"the seed of fresh draws must not be the run's, {smoothed.seed}; give another")
+    procedure = run_procedure(run)
+    probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, Fixed) else Fixed(n0=1, n=n)
+    unbiased = isinstance(procedure, Fixed | Budgeted)
+    level = LEVEL / max(1, 3 * len(records))
+    findings: list[Finding] = []
+    for record, fresh in _certify(run, records, smoothed, data, probe, on_draws):
+        wrong = [*_contradicted(_certificate(record), fresh, probe, level)]
+        wrong += _unlike(_certificate(record), fresh, level) if unbiased else []
+        findings += [Finding("fresh draws", sentence, record.index) for sentence in wrong]
+    return tuple(findings)
+
+
+def _certify(
+    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
+) -> Iterator[tuple[Record, Certificate]]:
+    check_data(run, data)
+    there = [record for record in records if 0 <= record.index < len(data)]
+    if not there:
+        return
+    noises = None
+    if smoothed.search is not None:
+        there, noises = _own_noises(there)
+        if not there:
+            return
+    inputs = data.tensors([record.index for record in there])
+    for row, certificate in smoothed.certifying(inputs, procedure, noises=noises, on_draws=on_draws):
+        yield there[row], certificate
+
+
+def _own_noises(records: Sequence[Record]) -> tuple[list[Record], list[Noise]]:
+    """Each record's own noise; those whose noise cannot be are left out: see `_strange_noises`."""
+    found = [(record, noise) for record in records if (noise := _own_noise(record)) is not None]
+    return [record for record, _ in found], [noise for _, noise in found]
+
+
+def _own_noise(record: Record) -> Noise | None:
+    try:
+        return described_noise(_certificate(record).noise)
+    except InputError:
+        return None
+
+
+def _strange_noises(records: Sequence[Record]) -> Iterator[Finding]:
+    """Noises that nobody can draw, such as one too strong for its grid: their votes are nobody's."""
+    for record in records:
+        if _own_noise(record) is None:
+            yield Finding("noise", f"{dict(_certificate(record).noise)} is no noise that can be drawn", record.index)
+
+
+def _searched(
+    search: SigmaSearch, records: Sequence[Record], smoothed: Smoothed, data: Dataset, *, exact: bool
+) -> list[Finding]:
+    """Strengths that the search does not find: chosen with a look at the draws that bound, they would prove nothing.
+
+    What rounding may have done is let pass at few inputs only: who may move every strength by a step chooses, too.
+    """
+    there, recorded = _own_noises([record for record in records if 0 <= record.index < len(data)])
+    again = smoothed.noises(data.tensors([record.index for record in there])) if there else []
+    wrong, rounded = list[Finding](), list[Finding]()
+    for record, old, new in zip(there, recorded, again, strict=True):
+        if type(old) is type(new) and old.strength == new.strength:
+            continue
+        sentence = f"{new.strength_name} is recorded as {old.strength!r}, the search finds {new.strength!r}"
+        may_be = not exact or search.agrees(old.strength, new.strength)
+        (rounded if may_be else wrong).append(Finding(new.strength_name, sentence, record.index))
+    return wrong + (rounded if len(rounded) > max(1, SEARCHED * len(there)) else [])
+
+
+def _certificate(record: Record) -> Certificate:
+    """What the draws said."""
+    if record.certificate is None:
+        raise InputError(f"input {record.index} has no certificate: a public log keeps no votes to compare")
+    return record.certificate.as_drawn()
+
+
+def _beside(record: Record, old: Certificate, again: Certificate, data: Dataset) -> Iterator[tuple[str, str]]:
+    """What the data set says about the record."""
+    truth = int(data.labels[record.index])
+    if record.label != truth:
+        yield "truth", f"the true label is recorded as {record.label}, in the data it is {truth}"
+    if old.input_id != again.input_id:
+        yield "input_id", "the certificate is of another input than the data have there"
+    if old.noise != again.noise:
+        yield "noise", f"the noise is recorded as {dict(old.noise)}, around this input it is {dict(again.noise)}"
+
+
+@dataclass(frozen=True)
+class _Recorded(Procedure):
+    """Asks for what was asked for, whatever is answered: nothing that is recorded stays undrawn."""
+
+    name: ClassVar[str] = "recorded"
+    asks: tuple[Ask, ...]
+
+    def certify(self, noise: Geometry) -> Conversation[Certificate]:
+        """The answers are all that is wanted."""
+        for ask in self.asks:  # noqa: UP028 (`yield from` would send the answers to the tuple)
+            yield ask
+        return Certificate(
+            label=ABSTAIN, radius=0.0, p_lower=0.0, norm=noise.norm, alpha=0.5, reason="drawn again", procedure={}
+        )
+
+    def most_draws(self) -> int:
+        """What was asked for."""
+        return sum(ask.n for ask in self.asks)
+
+    def fixed_draws(self) -> int:
+        """The same."""
+        return self.most_draws()
+
+
+def _draw_recorded(
+    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
+) -> Iterator[tuple[Record, Certificate]]:
+    """Every record with the answers to its own asks; records that asked for the same are drawn together."""
+    beta = procedure.bound.beta if isinstance(procedure, Fixed) else None
+    alike: dict[tuple[Ask, ...], list[Record]] = {}
+    for record in records:
+        asks = tuple(Ask(purpose, tally.draws, beta) for purpose, tally in _certificate(record).answers)
+        alike.setdefault(asks, []).append(record)
+    for asks, group in alike.items():
+        yield from _certify(run, group, smoothed, data, _Recorded(asks), on_draws)
+
+
+def _moved(old: Certificate, again: Certificate) -> int:
+    """How many votes fell otherwise; 1 where only scores did."""
+    pairs = [(a, b) for (_, a), (_, b) in zip(old.answers, again.answers, strict=True)]
+    if any(a.num_classes != b.num_classes for a, b in pairs):
+        return again.draws
+    moved = sum(sum(abs(i - j) for i, j in zip(a.votes, b.votes, strict=True)) // 2 for a, b in pairs)
+    return moved or int(old.answers != again.answers)
+
+
+def _claims_more(old: Certificate, again: Certificate, procedure: Procedure) -> str:
+    """Why the votes that were drawn here do not carry the recorded claim, or ""."""
+    try:
+        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, recorded_geometry(old.noise))
+    except DrawsError:
+        return "with the votes that fall otherwise here the procedure would have gone on or stopped elsewhere"
+    if old.abstained or (fresh.label == old.label and fresh.radius >= old.radius):
+        return ""
+    return f"radius {old.radius!r} is recorded, the votes that are drawn here give {fresh.radius!r}"
+
+
+def _first_difference(old: Certificate, again: Certificate) -> str:
+    for (purpose, a), (_, b) in zip(old.answers, again.answers, strict=False):
+        for label, (recorded, drawn) in enumerate(zip(a.votes, b.votes, strict=False)):
+            if recorded != drawn:
+                return f"class {label} is recorded with {recorded} votes ({purpose}), drawing again gives {drawn}"
+        if a != b:
+            return f"the scores or classes are recorded otherwise than drawing again gives them ({purpose})"
+    return "the votes are recorded otherwise than drawing again gives them"
+
+
+def _contradicted(old: Certificate, fresh: Certificate, probe: Fixed, level: float) -> Iterator[str]:
+    """What a certificate claims about probabilities and fresh draws rule out."""
+    if old.abstained:
+        return
+    tally = fresh.tallies[BOUND]
+    if old.label >= tally.num_classes:
+        yield f"class {old.label} is claimed, the model has {tally.num_classes}"
+        return
+    most = probe.bound.upper(tally, old.label, level)
+    if most < old.p_lower:
+        yield f"p_A is claimed to be at least {old.p_lower:.6f}, fresh draws show that it is at most {most:.6f}"
+    if old.p_upper is not None:
+        others = [c for c in range(tally.num_classes) if c != old.label]
+        least = max(probe.bound.lower(tally, c, level / len(others)) for c in others)
+        if least > old.p_upper:
+            yield f"p_B is claimed to be at most {old.p_upper:.6f}, fresh draws show that it is at least {least:.6f}"
+
+
+def _unlike(old: Certificate, fresh: Certificate, level: float) -> list[str]:
+    """Whether recorded and fresh votes for the chosen class can be of one probability (both tails, exact)."""
+    recorded, drawn = old.tallies.get(BOUND), fresh.tallies[BOUND]
+    if recorded is None or recorded.num_classes != drawn.num_classes:
+        return ["the recorded votes are not of this procedure"]
+    label = old.answers[0][1].top
+    k, m = drawn.votes[label], recorded.votes[label]
+    law = stats.hypergeom(drawn.draws + recorded.draws, k + m, drawn.draws)
+    if 2 * min(law.cdf(k), law.sf(k - 1)) >= level:
+        return []
+    return [f"class {label} has {m} of {recorded.draws} votes as recorded, but {k} of {drawn.draws} fresh ones"]

@@ -1,0 +1,196 @@
+"""An ensemble on disk: `ensemble.json` names an aggregation, its options, and its members in order.
+
+Members are checkpoints or ensemble files, by a path relative to the file and by fingerprint: one that was changed since
+is refused. What is loaded is a `Checkpoint` like any other, so that whatever takes a model takes an ensemble.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from smoothcert import models
+from smoothcert.core.errors import InputError
+from smoothcert.core.files import write_whole
+from smoothcert.models import Architecture, Checkpoint, fingerprint
+from smoothcert.models.ensembles.base import Aggregation
+from smoothcert.models.ensembles.denoised import Denoised
+from smoothcert.models.ensembles.registry import aggregation
+from smoothcert.models.ensembles.voting import SoftVoting
+
+FORMAT = 1
+_SHARED = ("noise", "class_names", "data", "recipe")  # what an ensemble has if all of its members have the same
+
+
+def load_model(paths: str | Path | Sequence[Path], device: str | torch.device = "cpu") -> Checkpoint:
+    """A checkpoint, an ensemble file (.json), or several of them: these vote softly."""
+    several = [Path(paths)] if isinstance(paths, str | Path) else list(paths)
+    if not several:
+        raise InputError("give at least one --model")
+    loaded = [_load(path, device, ()) for path in several]
+    return loaded[0] if len(loaded) == 1 else together(loaded, several, SoftVoting.name, {})
+
+
+def save(
+    path: str | Path,
+    name: str,
+    members: Sequence[str | Path],
+    options: Mapping[str, Any] | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Write an ensemble of the checkpoints or ensemble files `members`; return it as `load` would.
+
+    What `load` would refuse is refused here, before anything is written.
+
+    Args:
+        path: ends in `.json`; its folder exists.
+        name: of the aggregation.
+        members: in the order in which they are asked.
+        options: of the aggregation: weights, k, threshold, a.
+        details: JSON-able, for whoever reads the file: how weights were found, on which inputs.
+    """
+    path = Path(path)
+    if path.suffix != ".json":
+        raise InputError(f"path of an ensemble must end in .json, got {path}")
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist; create it before saving {path.name} there")
+    paths = [Path(member) for member in members]
+    if path.resolve() in [member.resolve() for member in paths]:
+        raise InputError(f"{path} cannot be a member of itself; write the ensemble to another file")
+    loaded = [_load(member, "cpu", ()) for member in paths]
+    whole = together(loaded, paths, name, dict(options or {}))
+    assert isinstance(whole.model, Aggregation)
+    content = {
+        "format": FORMAT,
+        "aggregation": name,
+        "options": whole.model.options(),
+        "members": [
+            {
+                "path": Path(os.path.relpath(member.resolve(), path.parent.resolve())).as_posix(),
+                "fingerprint": one.fingerprint,
+            }
+            for member, one in zip(paths, loaded, strict=True)
+        ],
+        "details": dict(details or {}),
+    }
+    write_whole(path, json.dumps(content, indent=2, allow_nan=False).encode())
+    return _detailed(whole, dict(details or {}))
+
+
+def together(members: Sequence[Checkpoint], paths: Sequence[Path], name: str, options: Mapping[str, Any]) -> Checkpoint:
+    """The aggregation of loaded members; those that do not fit together are refused by name."""
+    kind = aggregation(name)
+    if not members:
+        raise InputError(f"members of {name} must be at least {kind.least}, got 0")
+    first = members[-1]  # of denoised, the classifier; of others any one
+    for path, member in zip(paths, members, strict=True):
+        if member.architecture.input_shape != first.architecture.input_shape:
+            raise InputError(
+                f"members must take the same inputs, but {path} takes {member.architecture.input_shape} and "
+                f"{paths[-1]} {first.architecture.input_shape}"
+            )
+        classes = member.architecture.num_classes
+        if not issubclass(kind, Denoised) and classes != first.architecture.num_classes:
+            raise InputError(
+                f"members must answer for the same classes, but {path} has {classes} and {paths[-1]} "
+                f"{first.architecture.num_classes}"
+            )
+    try:
+        model = kind.of([member.model for member in members], **options).eval()
+    except TypeError:
+        raise InputError(f"{name} cannot be made with the options {dict(options)}; see its documentation") from None
+    identity = fingerprint(model)
+    assert identity is not None, "members have fingerprints, and aggregations are ours"
+    made = Architecture(
+        f"{name} of {counted(member.architecture.name for member in members)}",
+        first.architecture.num_classes,
+        first.architecture.input_shape,
+    )
+    mixed = counted(_trained(member) for member in members)
+    size = 1 if issubclass(kind, Denoised) else len(members)
+    about: dict[str, Any] = {"aggregation": name, "options": model.options(), "mixture": mixed, "members": size}
+    speaking = {"noise": members[:1]} if issubclass(kind, Denoised) else {}  # the classifier may know nothing of it
+    details = {key: _common([m.details.get(key) for m in speaking.get(key, members)]) for key in _SHARED}
+    kept = {key: value for key, value in details.items() if value is not None}
+    kept |= {"ensemble": about, "trained_on": [one for member in members for one in trained_on(member.details)]}
+    held = sorted({one for member in members for one in member.details.get("held_out", ())})
+    return Checkpoint(model, made, kept | ({"held_out": held} if held else {}), identity)
+
+
+def counted(names: Iterable[str]) -> str:
+    """`advmacer x1 + smoothadv x2`, as Liu et al. 2023 name mixtures."""
+    return " + ".join(f"{name} x{count}" for name, count in Counter(names).items())
+
+
+def trained_on(details: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """On which data members were trained: their fingerprint, and the share that was held out."""
+    if "trained_on" in details:
+        return list(details["trained_on"])
+    data, recipe = details.get("data"), details.get("recipe")
+    if not isinstance(data, dict) or "fingerprint" not in data:
+        return []
+    share = recipe.get("holdout", 0) if isinstance(recipe, dict) else 0
+    return [{"fingerprint": data["fingerprint"], "holdout": share}]
+
+
+def _trained(member: Checkpoint) -> str:
+    """By which objective; the architecture where that is not known."""
+    objective = member.details.get("objective")
+    return str(objective["name"]) if isinstance(objective, dict) and "name" in objective else member.architecture.name
+
+
+def _common(values: Sequence[Any]) -> Any:
+    return values[0] if all(value == values[0] for value in values) else None
+
+
+def _load(path: Path, device: str | torch.device, above: tuple[Path, ...]) -> Checkpoint:
+    if path.suffix != ".json":
+        return models.load(path, device)
+    here = path.resolve()
+    if here in above:
+        raise InputError(f"{path} is a member of itself; make the ensemble again")
+    content = _read(path)
+    try:
+        listed = [(path.parent / str(member["path"]), str(member["fingerprint"])) for member in content["members"]]
+        name, options, details = str(content["aggregation"]), dict(content["options"]), dict(content["details"])
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{path} is not a whole ensemble file; make the ensemble again") from None
+    loaded = []
+    for member, identity in listed:
+        one = _load(member, device, (*above, here))
+        if one.fingerprint != identity:
+            raise InputError(
+                f"{member} was changed since {path} was written: its fingerprint is {one.fingerprint[:12]}..., was "
+                f"{identity[:12]}...; bring the old file back, or make the ensemble again"
+            )
+        loaded.append(one)
+    whole = together(loaded, [member for member, _ in listed], name, options)
+    return _detailed(whole, details)
+
+
+def _detailed(whole: Checkpoint, details: dict[str, Any]) -> Checkpoint:
+    """With details of its own; what was held out for a member stays held out."""
+    held = sorted({*whole.details.get("held_out", ()), *details.get("held_out", ())})
+    return dataclasses.replace(whole, details=whole.details | details | ({"held_out": held} if held else {}))
+
+
+def _read(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except FileNotFoundError:
+        raise InputError(f"the ensemble {path} does not exist") from None
+    except OSError as error:
+        raise InputError(f"the ensemble {path} cannot be read: {error.strerror}") from None
+    except (ValueError, RecursionError):
+        raise InputError(f"{path} is not an ensemble file: it is no JSON") from None
+    if not isinstance(content, dict) or content.get("format") != FORMAT:
+        found = content.get("format") if isinstance(content, dict) else None
+        raise InputError(f"{path} has ensemble format {found!r}, but this version reads {FORMAT}")
+    return content

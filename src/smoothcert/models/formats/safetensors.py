@@ -1,0 +1,182 @@
+"""A trained network in one file: weights, architecture, normalisation and what made it.
+
+The file is a safetensors file, which holds numbers and one JSON text and cannot run code on load. The text, under the
+metadata key `smoothcert`, has the format version, the architecture, a digest of the weights and the caller's details.
+"""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import safetensors.torch
+import torch
+from safetensors import SafetensorError
+from torch import Tensor, nn
+
+from smoothcert.core.errors import InputError
+from smoothcert.core.files import write_whole
+from smoothcert.models.fingerprint import fingerprint, weights_digest
+from smoothcert.models.networks.registry import build
+from smoothcert.models.networks.specification import Architecture
+
+_KEY = "smoothcert"
+_FORMAT = 1
+_FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A loaded network.
+
+    Args:
+        model: with its weights, in evaluation mode.
+        architecture: what it was built from.
+        details: what `save` was told about it, as JSON gives it back (tuples are lists then, and keys strings).
+        fingerprint: `fingerprint(model)`.
+    """
+
+    model: nn.Module
+    architecture: Architecture
+    details: dict[str, Any]
+    fingerprint: str
+
+
+def save(path: str | Path, model: nn.Module, architecture: Architecture, details: Mapping[str, Any]) -> None:
+    """Write `model` to `path` so that `load` gives back the same function, bit for bit.
+
+    The file appears at once and whole, or not at all: it is written beside its place, flushed to the disk, and moved
+    there. What `load` would refuse is refused here, and an older file of that name is then left as it was.
+
+    Args:
+        path: ends in `.safetensors`; its folder exists.
+        model: as `build(architecture)` made it, with any weights, on any device.
+        architecture: its specification.
+        details: JSON-able, for whoever reads the checkpoint: recipe, seed, epoch, noise ...
+    """
+    path = Path(path)
+    if path.suffix != ".safetensors":
+        raise InputError(f"path of a checkpoint must end in .safetensors, got {path}")
+    if not path.parent.is_dir():
+        raise InputError(f"the folder {path.parent} does not exist; create it before saving {path.name} there")
+    # Copies, because safetensors takes neither tensors that share memory nor those in another memory format.
+    tensors = {name: _copy(name, value) for name, value in model.state_dict().items()}
+    _refuse_misfit("the model", tensors, architecture, _skeleton(architecture))
+    header = {"format": _FORMAT, "architecture": architecture.to_json(), "weights": weights_digest(tensors)}
+    try:
+        text = json.dumps(header | {"details": dict(details)}, allow_nan=False)
+    except (TypeError, ValueError, RecursionError) as error:
+        raise InputError(
+            f"details must be JSON: numbers that are finite, strings, lists and objects ({error})"
+        ) from error
+    write_whole(path, safetensors.torch.save(tensors, metadata={_KEY: text}))
+
+
+def load(path: str | Path, device: str | torch.device = "cpu", *, expect: str | None = None) -> Checkpoint:
+    """Read a checkpoint that `save` wrote; a file that is anything else is refused with an `InputError`.
+
+    Either every weight is the one that was saved (a digest is compared) or nothing is returned. Neither code from the
+    file nor torch's random generators are touched.
+
+    Args:
+        path: the `.safetensors` file.
+        device: where the model goes.
+        expect: the name the architecture must have, if only that one will do.
+    """
+    path = Path(path)
+    tensors, header = _read(path)
+    if header.get("format") != _FORMAT:
+        raise InputError(
+            f"{path} has checkpoint format {header.get('format')!r}, but this version reads {_FORMAT}; "
+            "update smoothcert or save the checkpoint again"
+        )
+    details = header.get("details")
+    if not isinstance(details, dict):
+        raise InputError(f"{path} has no details in its {_KEY} metadata: it is damaged, save it again")
+    try:
+        architecture = Architecture.from_json(header.get("architecture", {}))
+        model = _skeleton(architecture)
+    except InputError as error:
+        raise InputError(f"{path} asks for an architecture that cannot be built: {error}") from error
+    if expect is not None and architecture.name != expect:
+        raise InputError(f"{path} holds the architecture {architecture.name}, but {expect} is expected")
+    _refuse_misfit(str(path), tensors, architecture, model)
+    if weights_digest(tensors) != header.get("weights"):
+        raise InputError(f"{path} is damaged: its weights are not the ones that were saved; copy or save it again")
+    model.load_state_dict(tensors, assign=True)
+    model.eval()
+    identity = fingerprint(model)
+    if identity is None:
+        raise InputError(
+            f"{path} holds the architecture {architecture.name}, which has no fingerprint: keep only numbers, strings, "
+            "tensors and modules in its attributes, and no hooks"
+        )
+    return Checkpoint(_on(model, device), architecture, details, identity)
+
+
+def _copy(name: str, value: Any) -> Tensor:
+    if not isinstance(value, Tensor):
+        raise InputError(f"the state {name!r} of the model must be a tensor to be saved, got {type(value).__name__}")
+    return value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
+
+
+def _skeleton(architecture: Architecture) -> nn.Module:
+    """Build the network without memory for its weights."""
+    with torch.device("meta"):
+        return build(architecture)
+
+
+def _refuse_misfit(source: str, tensors: Mapping[str, Tensor], architecture: Architecture, model: nn.Module) -> None:
+    """Refuse weights that are not those of `model` by name, shape and kind of number, or that are not finite."""
+    wanted: dict[str, Tensor] = dict(model.state_dict())
+    unfit = f"{source} does not fit the architecture {architecture.name}"
+    for name in wanted:
+        if name not in tensors:
+            raise InputError(f"{unfit}: the tensor {name!r} is missing")
+    for name, tensor in tensors.items():
+        if name not in wanted:
+            raise InputError(f"{unfit}: the tensor {name!r} is unexpected")
+        if tensor.shape != wanted[name].shape:
+            expected = tuple(wanted[name].shape)
+            raise InputError(f"{unfit}: the tensor {name!r} must have shape {expected}, got {tuple(tensor.shape)}")
+        allowed = _FLOATS if wanted[name].is_floating_point() else (wanted[name].dtype,)
+        if tensor.dtype not in allowed:
+            raise InputError(f"{unfit}: the tensor {name!r} must be one of {allowed}, got {tensor.dtype}")
+        if tensor.is_floating_point() and not torch.isfinite(tensor).all():
+            raise InputError(
+                f"{source} has weights that are not finite, in {name!r}: training has diverged, train again"
+            )
+
+
+def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    try:
+        raw = path.read_bytes()
+    except FileNotFoundError as error:
+        raise InputError(f"the checkpoint {path} does not exist") from error
+    except OSError as error:
+        raise InputError(f"the checkpoint {path} cannot be read: {error.strerror}") from error
+    try:
+        # Copies, because what safetensors returns may lie at odd addresses of a buffer it shares.
+        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load(raw).items()}
+        metadata = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")]).get("__metadata__", {})
+    except (SafetensorError, KeyError, ValueError, AssertionError, RuntimeError) as error:
+        raise InputError(
+            f"{path} is not a whole safetensors file (pickled .pt and .pth files are never read)"
+        ) from error
+    try:
+        header = json.loads(metadata[_KEY])
+    except (KeyError, TypeError, ValueError, RecursionError):
+        header = None
+    if not isinstance(header, dict):
+        raise InputError(
+            f"{path} is a safetensors file, but not a checkpoint that smoothcert saved: no {_KEY!r} metadata"
+        )
+    return tensors, header
+
+
+def _on(model: nn.Module, device: str | torch.device) -> nn.Module:
+    try:
+        return model.to(device)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(f"device must be one that this machine has, such as 'cpu', got {str(device)!r}") from error

@@ -1,0 +1,117 @@
+"""Architectures by name: registered by their own files, built from a specification."""
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Protocol, TypeVar
+
+import torch
+from torch import nn
+
+from smoothcert.core.errors import InputError
+from smoothcert.models.networks.normalize import Normalize
+from smoothcert.models.networks.specification import Architecture
+
+
+class Builder(Protocol):
+    """What is registered: makes a freshly initialised network for images of one shape.
+
+    All that decides the function lives in parameters and persistent buffers, and construction must work on torch's
+    `meta` device, because that is how a checkpoint is checked before its weights are taken.
+    """
+
+    def __call__(self, *, num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
+        """Return the network."""
+
+
+@dataclass(frozen=True)
+class _Entry:
+    builder: Builder
+    min_side: int
+    classifies: bool
+
+
+_ENTRIES: dict[str, _Entry] = {}
+_B = TypeVar("_B", bound=Builder)
+
+
+def register(name: str, *, min_side: int = 1, classifies: bool = True) -> Callable[[_B], _B]:
+    """Make a builder known under `name` (decorator); it returns the builder unchanged.
+
+    Args:
+        name: lower case, unique; what `Architecture.name` and the command line say.
+        min_side: the smallest height and width from which every layer still has a pixel to see.
+        classifies: false for networks that return images (denoisers), which have neither classes nor `Normalize`.
+    """
+
+    def add(builder: _B) -> _B:
+        if name in _ENTRIES:
+            raise InputError(f"the architecture name {name!r} is taken; register under another name")
+        _ENTRIES[name] = _Entry(builder, min_side, classifies)
+        return builder
+
+    return add
+
+
+def names() -> tuple[str, ...]:
+    """Return every registered name, sorted."""
+    return tuple(sorted(_ENTRIES))
+
+
+def build(spec: Architecture, *, seed: int | None = None) -> nn.Module:
+    """Return a freshly initialised network in training mode, `Sequential(Normalize, net)` if the spec normalises.
+
+    Args:
+        spec: what to build; an `InputError` says why it cannot be.
+        seed: with a seed the weights (on the CPU) are a function of `(spec, seed)` alone and torch's global generators
+            are left as they were; without one they come from torch's global generator, on torch's default device.
+    """
+    entry = _find(spec.name)
+    _refuse_unfit(spec, entry)
+    with ExitStack() as scope:
+        if seed is not None:
+            scope.enter_context(torch.device("cpu"))
+            scope.enter_context(torch.random.fork_rng(devices=[]))
+            # torch.manual_seed would also reseed the GPUs, which fork_rng(devices=[]) does not restore.
+            torch.default_generator.manual_seed(seed)
+        net = entry.builder(num_classes=spec.num_classes, input_shape=spec.input_shape)
+        return nn.Sequential(Normalize(spec.mean, spec.std), net) if spec.mean else net
+
+
+def _find(name: str) -> _Entry:
+    if name in _ENTRIES:
+        return _ENTRIES[name]
+    close = _closest(name)
+    hint = f"did you mean {close!r}? The" if close else "the"
+    raise InputError(f"there is no architecture {name!r}: {hint} names are {', '.join(names())}")
+
+
+def _closest(name: str) -> str | None:
+    """Find the name that was probably meant: the same letters and digits, a part of one name, or a small slip."""
+    plain = {_letters(known): known for known in names()}
+    asked = _letters(name)
+    if asked in plain:
+        return plain[asked]
+    around = [known for letters, known in plain.items() if asked and (asked in letters or letters in asked)]
+    if len(around) == 1:
+        return around[0]
+    slips = get_close_matches(asked, plain, n=1)
+    return plain[slips[0]] if slips else None
+
+
+def _letters(name: str) -> str:
+    return "".join(character for character in name.lower() if character.isalnum())
+
+
+def _refuse_unfit(spec: Architecture, entry: _Entry) -> None:
+    _, height, width = spec.input_shape
+    if min(height, width) < entry.min_side:
+        raise InputError(
+            f"input_shape of {spec.name} must be at least {entry.min_side} x {entry.min_side}, got {height} x {width}; "
+            "choose a network for smaller images or enlarge them"
+        )
+    if entry.classifies and spec.num_classes < 2:
+        raise InputError(f"num_classes of the classifier {spec.name} must be at least 2, got {spec.num_classes}")
+    if not entry.classifies and spec.mean:
+        raise InputError(f"mean and std of {spec.name} must be empty: it maps raw pixels to raw pixels")

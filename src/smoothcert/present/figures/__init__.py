@@ -1,0 +1,28 @@
+"""Figures from records, one file each. Each function writes a PNG, SVG or PDF; `..._figure` gives the figure itself."""
+
+from smoothcert.present.figures.canvas import COLOURS
+from smoothcert.present.figures.curves import radius_accuracy, radius_accuracy_figure
+from smoothcert.present.figures.draws import draws_by_votes, draws_by_votes_figure, draws_saved, draws_saved_figure
+from smoothcert.present.figures.scatter import radius_scatter, radius_scatter_figure
+from smoothcert.present.figures.sigmas import sigma_histogram, sigma_histogram_figure
+from smoothcert.present.figures.sizes import acr_by_members, acr_by_size, acr_by_size_figure
+from smoothcert.present.figures.training import training_curves, training_curves_figure
+
+__all__ = [
+    "COLOURS",
+    "acr_by_members",
+    "acr_by_size",
+    "acr_by_size_figure",
+    "draws_by_votes",
+    "draws_by_votes_figure",
+    "draws_saved",
+    "draws_saved_figure",
+    "radius_accuracy",
+    "radius_accuracy_figure",
+    "radius_scatter",
+    "radius_scatter_figure",
+    "sigma_histogram",
+    "sigma_histogram_figure",
+    "training_curves",
+    "training_curves_figure",
+]

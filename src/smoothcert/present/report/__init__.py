@@ -1,0 +1,84 @@
+"""The report: one HTML file that opens anywhere, offline, and shows what is proved, for which inputs, and how.
+
+Everything is in the file (data as JSON, style, script, pictures); it asks the network for nothing, and says so to the
+browser with a content security policy. No torch.
+"""
+
+from __future__ import annotations
+
+import html
+import json
+import os
+import secrets
+from collections.abc import Mapping, Sequence
+from importlib.resources import files
+from pathlib import Path
+from string import Template
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from smoothcert.analysis.results import Results
+from smoothcert.core.errors import InputError
+from smoothcert.present.report.content import page_model
+
+__all__ = ["render", "write_report"]
+
+SCRIPTS = ("core.js", "chart.js", "tables.js", "inputs.js", "script.js")
+
+Images = Mapping[str, Mapping[int, npt.NDArray[np.uint8]]]
+
+
+def write_report(
+    results: Sequence[Results],
+    path: str | Path,
+    *,
+    images: Images | None = None,
+    class_names: Mapping[str, Sequence[str]] | None = None,
+    radii: Sequence[float] | None = None,
+    command: str = "",
+) -> Path:
+    """Write the report of one or several results to one self-contained HTML file; equal results give an equal file.
+
+    `images` holds, by the name of a result, the picture of each input, uint8 (C, H, W) with 1 or 3 channels; results
+    and inputs may be missing. `class_names` holds, by the name of a result, what its classes are called. `radii` are
+    the columns of the table, `command` is what a reader can type to make the report again.
+
+    The file is written beside and moved into place: a failure leaves what was there before.
+    """
+    path = Path(path)
+    model = page_model(results, images=images or {}, class_names=class_names or {}, radii=radii, command=command)
+    text = render(model)
+    half = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
+    try:
+        try:
+            half.write_text(text, encoding="utf-8")
+            os.replace(half, path)
+        finally:
+            half.unlink(missing_ok=True)
+    except OSError as error:
+        raise InputError(f"{path} cannot be written ({error.strerror}); give a file in a folder that exists") from None
+    return path
+
+
+def render(model: Mapping[str, Any]) -> str:
+    """The page of a model (see `content.page_model`)."""
+    sentences = [*model["warnings"], *(run["sentence"] for run in model["runs"])]
+    return Template(_part("page.html")).substitute(
+        title=html.escape(", ".join(run["name"] for run in model["runs"])),
+        style=_part("style.css"),
+        model=_embedded(model),
+        script="\n".join(_part(name) for name in SCRIPTS),
+        sentences="\n".join(f"<li>{html.escape(sentence)}</li>" for sentence in sentences),
+    )
+
+
+def _part(name: str) -> str:
+    return (files("smoothcert.present.report") / name).read_text(encoding="utf-8")
+
+
+def _embedded(model: Mapping[str, Any]) -> str:
+    """JSON that no HTML parser can take for anything else: without `<` no name can end the script element."""
+    text = json.dumps(model, separators=(",", ":"), allow_nan=False, ensure_ascii=True)
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")

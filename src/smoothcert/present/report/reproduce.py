@@ -1,0 +1,84 @@
+"""The command that makes a run again, from its configuration."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from smoothcert.analysis.summary import STRENGTHS
+from smoothcert.core.errors import InputError
+from smoothcert.stats.geometry import GRIDDED, grid_levels
+
+# Of a procedure, in the words of the command line.
+RENAMED = {"most": "n", "inverse_temperature": "inverse-temperature", "runner_up": "runner-up"}
+
+
+def certify_command(name: str, settings: Mapping[str, Any]) -> str:
+    """`smoothcert certify ...` with every setting spelled out, or "" for what that command did not make.
+
+    A run names neither folders nor paths, so that it can be moved: the reader brings the model file and the data.
+    """
+    try:
+        model, data, noise = settings["model"], settings["data"], settings["noise"]
+        files = [model["file"]] if isinstance(model["file"], str) else model["file"]
+        words = ["smoothcert", "certify", *(word for file in files for word in ("--model", file))]
+        words += ["--data", data["name"], "--split", data["split"]]
+        words += [*_options(data["subset"]), "--noise", noise["name"]]
+        words += [word for key in STRENGTHS if key in noise for word in ("--strength", _text(noise[key]))]
+        if noise["name"] == "gaussian" and noise["norm"] != "l2":
+            words += ["--norm", noise["norm"]]
+        if noise["name"] in GRIDDED:
+            words += ["--grid", str(grid_levels(noise["grid"])) if "grid" in noise else "off"]
+        if noise["name"] == "ablation":
+            words += ["--values", _text(noise["values"])]
+        words += [*_search(settings.get("sigma_search")), *_running(settings["classifier"], model)]
+        words += [*_procedure(settings["procedure"]), "--seed", _text(settings["seed"])]
+    except (KeyError, TypeError, InputError):
+        return ""
+    out = f"{name.rsplit('/', 1)[-1]}-again"
+    memory = ["--memory", f"{out}.sqlite"] if "memory" in settings else []  # a new one: order and content matter
+    return shlex.join([*map(str, words), *memory, "--out", out])
+
+
+def _running(classifier: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
+    """How the model is run: on another device, by another backend or in another batch it is another classifier."""
+    backend = classifier["backend"]
+    words = ["--device", classifier["device"], "--backend", backend["name"], "--batch-size", classifier["batch"]]
+    # A model that int8 could not run was run by eager, which takes no calibration.
+    return [*words, "--calibration", model["calibration"]] if "calibration" in backend else words
+
+
+def _search(search: Mapping[str, Any] | None) -> list[str]:
+    if search is None:
+        return []
+    return ["--sigma-per-input", search["method"], "--sigma-steps", search["steps"], "--sigma-draws", search["draws"]]
+
+
+def _procedure(procedure: Mapping[str, Any]) -> list[str]:
+    options = {
+        RENAMED.get(key, key): value for key, value in procedure.items() if key not in ("name", "pilot", "bound")
+    }
+    bound: dict[str, Any] = dict(procedure.get("bound", {}))
+    if bound:
+        options["bound"] = bound.pop("name")
+        options |= {RENAMED.get(key, key): value for key, value in bound.items()}
+    if isinstance(options.get("stages"), list):
+        options["stages"] = ",".join(map(str, options["stages"]))
+    return ["--procedure", str(procedure["name"]), *_options(options)]
+
+
+def _options(values: Mapping[str, Any]) -> list[str]:
+    words: list[str] = []
+    for key, value in values.items():
+        if value is True:
+            words.append(f"--{key}")
+        elif isinstance(value, list):
+            words += [word for one in value for word in (f"--{key}", _text(one))]
+        elif value is not None and value is not False:
+            words += [f"--{key}", _text(value)]
+    return words
+
+
+def _text(value: Any) -> str:
+    return value if isinstance(value, str) else repr(value)

@@ -1,0 +1,224 @@
+"""What is claimed about one input, with everything needed to check the claim."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
+from enum import StrEnum
+from typing import Any
+
+from smoothcert.core.errors import InputError
+from smoothcert.stats import Tally
+from smoothcert.stats.rounding import down
+
+ABSTAIN = -1
+
+
+class Scope(StrEnum):
+    """Which classifier a certificate speaks about."""
+
+    FIXED = "fixed classifier"
+    MEMORY = "memory"
+    OWN = "this input's own classifier"
+
+
+@dataclass(frozen=True)
+class Decision:
+    """What was decided about one given radius, and when: the look or stage `step` of `steps`."""
+
+    radius: float
+    certified: bool
+    step: int  # from 1
+    steps: int
+
+
+@dataclass(frozen=True)
+class Own:
+    """What the draws of an input said, where a memory had the last word, and the regions that it was about."""
+
+    label: int  # ABSTAIN, or the class
+    radius: float
+    reason: str
+    region: int | None = None  # the region that answers for the input from now on: new, or one that contains it
+    cut_by: int | None = None  # the region of another class that the radius was cut at
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """What certificates and predictions share: an answer, the votes behind it, and where both came from."""
+
+    label: int  # ABSTAIN, or the class
+    reason: str  # one sentence: why this label and radius, or why none
+    alpha: float
+    procedure: Mapping[str, Any]
+    # Whoever answers the conversation (`converse`, the engine) writes down what was said, in order: with it, and
+    # without a model, the whole conversation can be held again.
+    answers: tuple[tuple[str, Tally], ...] = ()  # (purpose, what its draws said)
+    # The engine fills in what a conversation cannot know.
+    noise: Mapping[str, Any] = field(default_factory=dict)
+    classifier: Mapping[str, Any] = field(default_factory=dict)
+    seed: int = 0
+    input_id: str = ""
+
+    @property
+    def abstained(self) -> bool:
+        """No answer was given."""
+        return self.label == ABSTAIN
+
+    @property
+    def tallies(self) -> dict[str, Tally]:
+        """All answers summed up by purpose, in the order of first use."""
+        sums: dict[str, Tally] = {}
+        for purpose, tally in self.answers:
+            sums[purpose] = sums[purpose] + tally if purpose in sums else tally
+        return sums
+
+    @property
+    def draws(self) -> int:
+        """All draws that were counted, those that chose the class included."""
+        return sum(tally.draws for _, tally in self.answers)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; floats keep full precision."""
+        out = {f.name: getattr(self, f.name) for f in fields(self)}
+        out["answers"] = [{"purpose": purpose, **tally.to_json()} for purpose, tally in self.answers]
+        return out | {"noise": dict(self.noise), "classifier": dict(self.classifier), "procedure": dict(self.procedure)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Certificate(Answered):
+    """No perturbation with `norm` below `radius` changes the smoothed classifier's answer from `label`.
+
+    The statement is about the classifier named by `classifier`, `noise` and `scope`, and is wrong with probability at
+    most `alpha` over the draws. `label` is ABSTAIN, and `radius` 0, where nothing can be claimed; `reason` says why.
+
+    With the scope "memory" it is about whoever answers through that memory, from the insertion on: every query nearer
+    than `radius` is answered with `label`, because it lies in a stored region. That much is certain; alpha is of the
+    draws, which said that the class at the centre of the region is the smoothed classifier's own.
+    """
+
+    radius: float
+    norm: str
+    p_lower: float  # \underline{p_A}
+    p_upper: float | None = None  # \overline{p_B}; None: bounded by 1 - p_lower
+    scope: Scope = Scope.FIXED
+    decisions: tuple[Decision, ...] = ()  # for procedures that decide given radii: one each, ascending
+    own: Own | None = None  # with the scope "memory": what the draws said
+
+    def as_drawn(self) -> Certificate:
+        """What the draws said, before a memory spoke; itself where none did."""
+        own = self.own
+        if own is None:
+            return self
+        return replace(self, label=own.label, radius=own.radius, reason=own.reason, scope=Scope.OWN, own=None)
+
+    @property
+    def own_label(self) -> int:
+        """What the draws said: the label without a memory."""
+        return self.label if self.own is None else self.own.label
+
+    @property
+    def own_radius(self) -> float:
+        """What the draws showed: the radius without a memory."""
+        return self.radius if self.own is None else self.own.radius
+
+    @property
+    def overruled(self) -> bool:
+        """The draws said one class, a region that contains the input has another, and it answers."""
+        return not self.abstained and self.own_label not in (self.label, ABSTAIN)
+
+    @property
+    def supplied(self) -> bool:
+        """The draws abstained, and a region that contains the input answers."""
+        return not self.abstained and self.own_label == ABSTAIN
+
+    @property
+    def cut(self) -> bool:
+        """The radius ends at a region of another class, before what the draws showed."""
+        return not self.overruled and self.radius < self.own_radius
+
+    def __str__(self) -> str:
+        sure = f"{self.scope}, wrong with probability at most {self.alpha:g}"
+        if self.abstained:
+            return f"abstains: {self.reason} ({sure})"
+        # Rounded down: a printed claim must not exceed the proved one.
+        return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure})"
+
+    @property
+    def votes(self) -> tuple[int, ...]:
+        """Votes per class of the draws that decided: not of those that chose the class, nor of earlier stages.
+
+        Those of Sequential and Staged were stopped by looking at them: they must not be bounded again.
+        """
+        return list(self.tallies.values())[-1].votes
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; floats keep full precision."""
+        out = super().to_json() | {"decisions": [asdict(decision) for decision in self.decisions]}
+        own = out.pop("own")
+        return out if own is None else out | {"own": asdict(own)}
+
+    @classmethod
+    def from_json(cls, data: Mapping[str, Any]) -> Certificate:
+        """The inverse of `to_json`; a value that no certificate can have is refused by name."""
+        known = {f.name for f in fields(cls)}
+        values = {name: value for name, value in data.items() if name in known}
+        values["answers"] = tuple((answer["purpose"], Tally.from_json(answer)) for answer in data["answers"])
+        decisions = tuple(Decision(**decision) for decision in data["decisions"])
+        own = Own(**data["own"]) if "own" in data else None
+        certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions, "own": own})
+        certificate._check()
+        return certificate
+
+    def _check(self) -> None:
+        if not self.answers or not all(type(purpose) is str for purpose, _ in self.answers):
+            raise InputError("answers of a certificate must be at least one, each with its purpose")
+        if len({tally.num_classes for _, tally in self.answers}) > 1:
+            raise InputError("answers of a certificate must all be of the same classes")
+        _ = self.tallies  # which refuses to add votes and scores
+        whole = {"label": (self.label, ABSTAIN), "seed": (self.seed, None)}
+        for name, (value, least) in whole.items():
+            if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
+                raise InputError(f"{name} of a certificate must be a whole number, got {value!r}")
+        for name in ("procedure", "noise", "classifier"):
+            if not isinstance(getattr(self, name), dict):
+                raise InputError(f"{name} of a certificate must be an object, got {getattr(self, name)!r}")
+        for name in ("reason", "norm", "input_id"):
+            if not isinstance(getattr(self, name), str):
+                raise InputError(f"{name} of a certificate must be a text, got {getattr(self, name)!r}")
+        shares = {"p_lower": self.p_lower, "alpha": self.alpha, "p_upper": self.p_upper}
+        for name, share in shares.items():
+            optional = name == "p_upper" and share is None
+            if not optional and not (_is_number(share) and 0 <= share <= 1):  # type: ignore[operator]
+                raise InputError(f"{name} of a certificate must lie in [0, 1], got {share!r}")
+        if not (_is_number(self.radius) and 0 <= self.radius <= sys.float_info.max) or (self.abstained and self.radius):
+            raise InputError(f"radius of a certificate must be finite, and 0 for an abstention, got {self.radius!r}")
+        if (self.own is not None) != (self.scope is Scope.MEMORY) or not (self.own is None or _is_own(self.own)):
+            raise InputError(f"own of a certificate must be what the draws said, of the scope memory, got {self.own!r}")
+
+
+def _is_own(own: Own) -> bool:
+    numbered = all(number is None or type(number) is int for number in (own.region, own.cut_by))
+    named = type(own.label) is int and own.label >= ABSTAIN and type(own.reason) is str
+    return numbered and named and _is_number(own.radius) and 0 <= own.radius <= sys.float_info.max
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Prediction(Answered):
+    """The smoothed classifier's answer: wrong (not the true top class under noise) with probability at most alpha.
+
+    With the scope "memory" a stored region that contains the input answered: there were no draws, and no chance.
+    """
+
+    p_value: float
+    scope: Scope = Scope.FIXED
+
+    @property
+    def votes(self) -> tuple[int, ...]:
+        """Votes per class; none where a memory answered."""
+        return self.tallies["predict"].votes if self.answers else ()

@@ -1,0 +1,114 @@
+"""A recipe becomes objects, and its values may be changed by name."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar
+
+from smoothcert import models
+from smoothcert.core.errors import InputError
+from smoothcert.noise import Gaussian
+from smoothcert.training import DS2, SCHEDULES, Schedule
+from smoothcert.training.objectives import ATTACKS, OBJECTIVES, Objective
+from smoothcert.training.recipes import Recipe
+
+T = TypeVar("T")
+# What names a recipe or says where it is from, and what other options are for.
+_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule", "ds2"}
+
+
+def objective_of(recipe: Recipe, device: str = "cpu") -> Objective:
+    """The objective that the recipe minimises; a classifier that it needs is a checkpoint, and loaded."""
+    options = {key: value for key, value in recipe.objective.items() if key != "name"}
+    if options.get("attack") is not None:
+        attack = {key: value for key, value in options["attack"].items() if key != "name"}
+        options["attack"] = made(ATTACKS[recipe.objective["attack"]["name"]], attack)
+    if options.get("classifier") is not None:
+        options["classifier"] = models.load(options["classifier"], device).model
+    return made(OBJECTIVES[recipe.objective["name"]], {"noise": Gaussian(sigma=recipe.sigma)} | options)
+
+
+def schedule_of(recipe: Recipe) -> Schedule:
+    """The schedule of its learning rate."""
+    return made(SCHEDULES[recipe.schedule["name"]], {k: v for k, v in recipe.schedule.items() if k != "name"})
+
+
+def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
+    """The recipe with values changed, each as `key=value`: `lr=0.05`, `objective.lam=6`, `schedule=cosine`.
+
+    A value is JSON, or a word. An unknown key is refused, naming the ones there are; and so is a training too short for
+    a term that sets in later.
+    """
+    values = recipe.to_json()
+    for text in changes:
+        key, found, given = text.partition("=")
+        if not found:
+            raise InputError(f"--set takes key=value, as in --set lr=0.05, got {text!r}")
+        try:
+            value = json.loads(given)
+        except (ValueError, RecursionError):
+            value = given
+        _put(values, key, value)
+    late = values["objective"].get("deferred_until", 0)
+    if late and late >= values["epochs"]:
+        raise InputError(
+            f"lambda would set in after {late:g} epochs, and there are {values['epochs']}; "
+            "set objective.deferred_until lower"
+        )
+    return Recipe.from_json(values)
+
+
+def _put(values: dict[str, Any], key: str, value: Any) -> None:
+    allowed = _keys(values)
+    if key not in allowed:
+        raise InputError(f"--set has no key {key!r}; the keys are {', '.join(sorted(allowed))}")
+    kinds: dict[str, Mapping[str, type[Any]]] = {"schedule": SCHEDULES, "objective.attack": ATTACKS}
+    named = kinds.get(key)
+    if named is not None and (not isinstance(value, str) or value not in named):
+        raise InputError(f"--set {key} must be one of {', '.join(named)}, got {value!r}")
+    if key == "schedule":
+        values["schedule"] = {"name": value}
+        return
+    if key == "objective.attack":  # as strong as the one before
+        kept = {field.name for field in dataclasses.fields(ATTACKS[value])} & {"eps", "steps"}
+        before = values["objective"]["attack"]
+        values["objective"]["attack"] = {"name": value} | {name: before[name] for name in kept if name in before}
+        return
+    *path, last = key.split(".")
+    place = values
+    for part in path:
+        place = place[part]
+    old = place.get(last)
+    number = isinstance(old, int | float) and not isinstance(old, bool)
+    if number and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise InputError(f"--set {key} must be a number, got {value!r}")
+    if old is not None and not number and not isinstance(value, type(old)):
+        raise InputError(f"--set {key} must be like {json.dumps(old)}, got {value!r}")
+    place[last] = value
+
+
+def _keys(values: Mapping[str, Any]) -> set[str]:
+    """What may be set: the fields of the recipe, of its objective and attack, and of its schedule."""
+    keys = {name for name in values if name not in _FIXED} | {"schedule"}
+    kinds: dict[str, type[Any]] = {
+        "objective": OBJECTIVES[values["objective"]["name"]],
+        "schedule": SCHEDULES[values["schedule"]["name"]],
+    }
+    if values["objective"].get("attack"):
+        keys.add("objective.attack")
+        kinds["objective.attack"] = ATTACKS[values["objective"]["attack"]["name"]]
+    if values.get("ds2"):
+        kinds["ds2"] = DS2
+    for prefix, kind in kinds.items():
+        keys |= {f"{prefix}.{f.name}" for f in dataclasses.fields(kind) if f.name not in ("noise", "epoch", "attack")}
+    return keys
+
+
+def made(kind: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """An object from its options in a recipe."""
+    try:
+        return kind(**options)
+    except TypeError as error:
+        raise InputError(f"{kind.__name__} cannot be made of {dict(options)}: {error}") from None

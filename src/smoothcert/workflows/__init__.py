@@ -1,0 +1,1 @@
+"""One function per use case: what the command line, a script and a service all call."""

@@ -1,0 +1,119 @@
+"""Train by a recipe into a folder, here and now, going on where an earlier attempt stopped."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+import smoothcert
+from smoothcert import models
+from smoothcert.core.errors import InputError, sentence
+from smoothcert.datasets import Dataset
+from smoothcert.models import Architecture
+from smoothcert.training import DS2, Augment, Epoch, Folder, Group, Session, Settings, hold_out, run
+from smoothcert.training.recipes import Recipe
+from smoothcert.training.recipes.build import made, objective_of, schedule_of
+from smoothcert.training.recipes.recipe import CHANNELS
+
+
+def training_config(recipe: Recipe, data: Dataset, *, seed: int, device: str) -> dict[str, Any]:
+    """Everything that decides the weights: two trainings with equal configurations end with equal weights."""
+    return {
+        "format": 1,
+        "recipe": recipe.to_json(),
+        "data": {"name": data.name, "split": data.split, "size": len(data), "fingerprint": data.fingerprint},
+        "seed": seed,
+        "device": torch.device(device).type,
+    }
+
+
+def architecture_of(recipe: Recipe, data: Dataset) -> Architecture:
+    """The network for these images; other images than those of the recipe will do if they have as many channels."""
+    shape = data.inputs.shape[1:]
+    if len(shape) != 3 or shape[0] != CHANNELS[recipe.data]:
+        raise InputError(
+            f"the recipe {recipe.name} is for images with {CHANNELS[recipe.data]} channel(s), as {recipe.data} has, "
+            f"but {data.name} has inputs of shape {shape}; choose another recipe"
+        )
+    return Architecture(recipe.architecture, data.num_classes, shape, recipe.mean, recipe.std)
+
+
+def settings_of(recipe: Recipe, seed: int) -> Settings:
+    """How the recipe trains."""
+    return Settings(
+        epochs=recipe.epochs,
+        lr=recipe.lr,
+        momentum=recipe.momentum,
+        nesterov=recipe.nesterov,
+        weight_decay=recipe.weight_decay,
+        batch_size=recipe.batch_size,
+        chunk=recipe.chunk,
+        schedule=schedule_of(recipe),
+        augment=Augment(recipe.crop, recipe.flip),
+        seed=seed,
+        ds2=None if recipe.ds2 is None else made(DS2, recipe.ds2),
+    )
+
+
+def train_recipe(
+    recipe: Recipe,
+    data: Dataset,
+    *,
+    seed: int,
+    out: Path,
+    device: str = "cpu",
+    save_every: float = 120.0,
+    on_epoch: Callable[[Epoch], None] = lambda _: None,
+    on_step: Callable[[int, int], None] = lambda _done, _total: None,
+) -> bool:
+    """Train on `data` into the folder `out`: log, state and, when done, the model. False if that was done before.
+
+    Another training in the folder is refused. In a group of processes the first one writes, and all read the folder.
+    """
+    architecture, objective = architecture_of(recipe, data), objective_of(recipe, device)
+    model = models.build(architecture, seed=seed).to(device)
+    rows, held = hold_out(len(data), recipe.holdout)
+    validation = _tensors(data, held, device) if held else None
+    # All that may be refused is refused before anything is written.
+    session = Session(
+        model, _tensors(data, rows, device), objective, settings_of(recipe, seed), validation, Folder(out).state
+    )
+    config = training_config(recipe, data, seed=seed, device=device)
+    group, history = Group.current(), list[Epoch]()
+    folder, refused = Folder(out), None
+    with ExitStack() as lock:
+        if group.rank == 0:
+            try:
+                lock.enter_context(Folder.start(out, config))
+            except (InputError, OSError) as error:
+                refused = sentence(error)
+        refused = group.gather(refused)[0]  # the folder is there for all, or all stop
+        if refused is not None:
+            raise InputError(refused)
+        if folder.model.exists():
+            return False
+
+        def told(epoch: Epoch) -> None:
+            history.append(epoch)
+            if group.rank == 0:
+                folder.log(history)
+            on_epoch(epoch)
+
+        run(session, save_every=save_every, on_epoch=told, on_step=on_step)
+        if group.rank == 0:
+            about = {"objective": objective.describe(), "noise": objective.noise.describe(), "epochs": recipe.epochs}
+            versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__}
+            details = config | about | {"versions": versions, "accuracy_under_noise": history[-1].accuracy}
+            models.save(folder.model, model, architecture, json.loads(json.dumps(details)))
+        group.gather(None)  # nobody leaves before the model is written
+    return True
+
+
+def _tensors(data: Dataset, rows: list[int], device: str) -> tuple[Tensor, Tensor]:
+    return data.tensors(rows).to(device), torch.from_numpy(data.labels[rows]).to(device)

@@ -1,0 +1,80 @@
+"""SampleRF, TimeRF and the shares per step, by hand."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from smoothcert.analysis import read_all, summarise
+from smoothcert.noise import Gaussian
+from smoothcert.present import markdown
+from smoothcert.procedures import Ask, Fixed, Procedure, Staged, converse
+from smoothcert.runs import Record, Run
+from smoothcert.stats import Tally
+
+
+def write(path: Path, procedure: Procedure, shares: list[float], seconds: float, **more: Any) -> Path:
+    """A run whose input i gets this share of votes for class 0, in every wish."""
+    config = {
+        "indices": list(range(len(shares))),
+        "procedure": procedure.describe(),
+        "fixed_draws": procedure.fixed_draws(),
+        **more,
+    }
+    run = Run.start(path, config)
+    with run.writing() as writer:
+        for i, share in enumerate(shares):
+
+            def draw(ask: Ask, share: float = share) -> Tally:
+                return Tally((round(ask.n * share), ask.n - round(ask.n * share)))
+
+            made = converse(procedure.certify(Gaussian(0.25)), draw)
+            writer.append(Record.of(i, 0, replace(made, classifier=more.get("classifier", {})), seconds))
+    return path
+
+
+def test_shares_and_factors(tmp_path: Path) -> None:
+    staged = Staged(radius=0.25, stages=(100, 1_000, 120_000), n0=100)  # p0 = .841
+    shares = [1.0, 1.0, 0.4, 0.9]  # certified in stage 1 twice, given up in 1, certified in 2
+    a = write(tmp_path / "staged", staged, shares, 0.5)
+    b = write(tmp_path / "fixed", Fixed(n=100_000), shares, 20.0)
+    summary = summarise(read_all([a, b]))
+    saved, none = (row.savings for row in summary.rows)
+    assert none is None, "the measure itself saves nothing"
+    assert saved is not None
+    assert [(s.number, s.certified, s.given_up) for s in saved.steps] == [(1, 0.5, 0.25), (2, 0.25, 0.0)]
+    assert saved.mean_draws == (3 * 200 + 1_200) / 4
+    assert saved.sample_rf == pytest.approx(staged.fixed_draws() / 450)
+    assert saved.time_rf == 40.0
+    spread = summary.rows[0].draws_interval
+    assert spread is not None
+    assert 200 <= spread.low < 450 < spread.high <= 1_200, "draws have an interval where inputs differ"
+    assert f"450 ({spread.low:,.0f}-{spread.high:,.0f})" in markdown(summary)
+    assert "| 100,100 |" in markdown(summary), "and none where they do not"
+    (line,) = summary.costs
+    assert line.startswith("staged: SampleRF 2")
+    assert "TimeRF 40.0; % certified + given up at step 1: 50.0+25.0, 2: 25.0+0.0" in line
+    assert line in markdown(summary)
+    assert "only the given radii were decided (0.25)" in summary.notes[0]
+    assert summary.to_json()["rows"][0]["savings"]["sample_rf"] == saved.sample_rf
+
+
+def test_without_a_fixed_run_there_is_no_time_to_compare(tmp_path: Path) -> None:
+    staged = Staged(radius=0.25, stages=(100, 1_000, 120_000), n0=100)
+    (row,) = summarise(read_all([write(tmp_path / "staged", staged, [1.0], 0.5)])).rows
+    assert row.savings is not None
+    assert row.savings.time_rf is None
+
+
+@pytest.mark.parametrize("other", [{"data": {"name": "cifar10", "fingerprint": "b"}}, {"classifier": {"kind": "b"}}])
+def test_the_time_of_other_data_or_another_model_is_no_measure(tmp_path: Path, other: dict[str, Any]) -> None:
+    staged = Staged(radius=0.25, stages=(100, 1_000, 120_000), n0=100)
+    about: dict[str, Any] = {"data": {"name": "mnist", "fingerprint": "a"}, "classifier": {"kind": "a"}}
+    a = write(tmp_path / "staged", staged, [1.0], 0.5, **about)
+    b = write(tmp_path / "other", Fixed(n=100_000), [1.0], 10.0, **(about | other))
+    c = write(tmp_path / "fixed", Fixed(n=100_000), [1.0], 20.0, **about)
+    for runs, time_rf in (([a, b], None), ([a, b, c], 40.0)):
+        saved = summarise(read_all(runs)).rows[0].savings
+        assert saved is not None
+        assert saved.time_rf == time_rf

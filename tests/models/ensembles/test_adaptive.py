@@ -1,0 +1,158 @@
+"""K-consensus and early exit against a loop over samples that reads like the papers; and what they cost."""
+
+import math
+from statistics import NormalDist
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from smoothcert.engine import Smoothed
+from smoothcert.engine.backends import apart
+from smoothcert.models.ensembles import Consensus, EarlyExit, SoftmaxVoting, SoftVoting
+from smoothcert.noise import Gaussian
+from smoothcert.procedures import Fixed
+
+CLASSES = 4
+
+
+@pytest.fixture(scope="module")
+def members() -> list[nn.Module]:
+    torch.manual_seed(3)
+    out: list[nn.Module] = []
+    base = nn.Linear(6, CLASSES)
+    for _ in range(5):
+        net = nn.Linear(6, CLASSES)
+        with torch.no_grad():
+            net.weight.copy_(3 * base.weight + net.weight)  # they agree more often than not
+        out.append(net.eval().requires_grad_(False))
+    return out
+
+
+@pytest.fixture(scope="module")
+def x() -> Tensor:
+    return torch.randn(500, 6, generator=torch.Generator().manual_seed(4))
+
+
+@pytest.mark.parametrize("k", [1, 2, 3, 5])
+def test_consensus_is_the_loop_over_samples(members: list[nn.Module], x: Tensor, k: int) -> None:
+    wanted, stopped = [], 0
+    for one in x:
+        scores = [member(one[None])[0].double() for member in members]
+        agreed = len({int(score.argmax()) for score in scores[:k]}) == 1
+        stopped += agreed
+        wanted.append(torch.stack(scores[:k] if agreed else scores).mean(0))
+    runner = apart.Asking(Consensus(members, k), members)
+    assert torch.allclose(runner(x).double(), torch.stack(wanted), atol=1e-5)
+    rest = len(x) - stopped if k < 5 else len(x)
+    assert runner.asked == [len(x)] * k + [rest] * (5 - k)
+    assert k == 5 or (k == 1 and stopped == len(x)) or 50 < stopped < 450, "both ways are tested"
+
+
+def test_consensus_of_all_members_is_soft_voting(members: list[nn.Module], x: Tensor) -> None:
+    assert torch.equal(Consensus(members, k=5)(x), SoftVoting(members)(x))
+
+
+def algorithm_1(members: list[nn.Module], weights: list[float], T: float, a: float, x: Tensor) -> tuple[Tensor, int]:
+    """Liu et al. 2021, algorithm 1, line by line, for one input."""
+    z = NormalDist().inv_cdf(1 - a / 2)
+    order = sorted(range(len(weights)), key=lambda m: -weights[m])
+    p: list[Tensor] = []
+    for i in range(1, len(members) + 1):
+        p.append(members[order[i - 1]](x[None])[0].double().softmax(0))
+        w = [weights[m] for m in order[:i]]
+        mean = sum(wj * pj for wj, pj in zip(w, p, strict=True)) / sum(w)
+        assert isinstance(mean, Tensor)
+        k = int(mean.argmax())
+        if i == 1:
+            if mean[k] > T:
+                break
+        else:
+            spread = sum(wj * (pj[k] - mean[k]) ** 2 for wj, pj in zip(w, p, strict=True)) / sum(w)
+            if mean[k] > 0.5 + z * math.sqrt(sum(wj**2 for wj in w)) / sum(w) * math.sqrt(spread):
+                break
+    return mean, i
+
+
+@pytest.mark.parametrize(("T", "a"), [(0.999, 0.05), (0.8, 0.3), (1.0, 0.01)])
+def test_early_exit_is_the_loop_over_samples(members: list[nn.Module], x: Tensor, T: float, a: float) -> None:
+    weights = [0.1, 0.35, 0.2, 0.05, 0.3]
+    wanted = [algorithm_1(members, weights, T, a, one) for one in x]
+    runner = apart.Asking(EarlyExit(members, weights, threshold=T, a=a), members)
+    assert torch.allclose(runner(x).double().exp(), torch.stack([mean for mean, _ in wanted]), atol=1e-6)
+    order = sorted(range(5), key=lambda m: -weights[m])
+    asked = [sum(i > place for _, i in wanted) for place in range(5)]
+    assert [runner.asked[m] for m in order] == asked
+    assert len({i for _, i in wanted}) >= 3, "it stops at different places"
+
+
+def test_early_exit_that_never_exits_is_softmax_voting(members: list[nn.Module], x: Tensor) -> None:
+    weights = [3.0, 1, 2, 5, 4]
+    full, never = SoftmaxVoting(members, weights)(x), EarlyExit(members, weights, threshold=1.0, a=0)(x)
+    assert torch.allclose(full, never, atol=1e-5)
+    assert torch.equal(full.argmax(1), never.argmax(1))
+    same = [members[0]] * 3  # no spread: infinity times zero
+    assert apart.Asking(EarlyExit(same, threshold=1.0, a=0), same)(x).shape == (500, CLASSES)
+
+
+def test_a_member_without_weight_is_not_asked(members: list[nn.Module], x: Tensor) -> None:
+    for kind in (SoftVoting, SoftmaxVoting, EarlyExit):
+        runner = apart.Asking(kind(members, [1, 0, 2, 0, 0]), members)
+        assert torch.allclose(runner(x), kind([members[0], members[2]], [1, 2])(x), atol=1e-6)
+        assert runner.asked[1] == runner.asked[3] == runner.asked[4] == 0
+
+
+def test_evaluations_are_counted_over_workers_and_calls(members: list[nn.Module], x: Tensor) -> None:
+    """What `Smoothed.asked` says is what a single worker would have asked, and no part of the classifier."""
+    found = {}
+    for workers in (1, 2):
+        model = Consensus(members, k=2)
+        g = Smoothed(model, CLASSES, Gaussian(0.5), workers=workers)
+        assert g.asked == ()
+        first = g.certify(x[:4], Fixed(n0=100, n=500))
+        found[workers] = g.asked
+        assert g.asked[:2] == (2400, 2400)
+        assert 0 < g.asked[2] == g.asked[4] < 2400
+        assert g.certify(x[:4], Fixed(n0=100, n=500))[0].classifier == first[0].classifier
+        assert g.asked == tuple(2 * count for count in found[workers])
+    assert found[1] == found[2]
+    assert model.cost(found[1]).startswith(f"{sum(found[1]) / 2400:.2f} of 5 members were asked per draw; the first 2")
+    assert Smoothed(members[0], CLASSES, Gaussian(0.5)).asked == ()
+
+
+@pytest.mark.slow
+def test_compiled_members_vote_as_eager_ones(members: list[nn.Module], x: Tensor) -> None:
+    found = [
+        [c.votes for c in Smoothed(Consensus(members[:3]), CLASSES, Gaussian(0.5), backend=name).certify(x[:3])]
+        for name in ("eager", "compile")
+    ]
+    assert sum(abs(a - b) for p, q in zip(*found, strict=True) for a, b in zip(p, q, strict=True)) <= 300  # of 300_000
+
+
+class Jealous(nn.Module):
+    """Its last bits depend on who else is in the batch, as kernels may make them."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.net = net
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.net(x) + 1e-6 * x.mean()
+        return scores
+
+
+def test_open_rows_of_blocks_are_gathered_only_where_company_does_not_matter(
+    members: list[nn.Module], x: Tensor
+) -> None:
+    plain = Smoothed(Consensus(members), CLASSES, Gaussian(0.5)).prepared(x)
+    assert plain.rows == apart.GATHERED * 128
+    jealous = Consensus([Jealous(member) for member in members])
+    for batch_size in (None, 384):
+        g = Smoothed(jealous, CLASSES, Gaussian(0.5), batch_size=batch_size)
+        assert g.prepared(x).rows == 128
+        together = [c.votes for c in g.certify(x[:6], Fixed(n0=100, n=1000))]
+        assert [g.certify(one, Fixed(n0=100, n=1000))[0].votes for one in x[:6]] == together
+    large = torch.rand(1, 3, 512, 512)
+    net = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, CLASSES))
+    wide = Smoothed(Consensus([net, net]), CLASSES, Gaussian(0.5), batch_size=16).prepared(large)
+    assert wide.rows == 128, "memory is bounded for large inputs"

@@ -1,0 +1,148 @@
+"""The ensemble file: what was written is what is loaded, and what was changed is refused by name."""
+
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+from smoothcert.core.errors import InputError
+from smoothcert.models import Architecture, build, fingerprint, load
+from smoothcert.models import save as save_checkpoint
+from smoothcert.models.ensembles import AGGREGATIONS, SoftVoting, load_model, save
+from smoothcert.noise import Gaussian
+
+OPTIONS: dict[str, dict[str, Any]] = {
+    "soft-voting": {"weights": [1, 2, 3]},
+    "softmax-voting": {"weights": [0.2, 0.3, 0.5]},
+    "hard-voting": {},
+    "consensus": {"k": 3},
+    "early-exit": {"weights": [3, 2, 1], "threshold": 0.9, "a": 0.1},
+    "max-margin": {},
+}
+
+
+@pytest.mark.parametrize("name", [name for name in AGGREGATIONS if name != "denoised"])
+def test_round_trip(name: str, checkpoints: list[Path], tmp_path: Path) -> None:
+    path = tmp_path / "ensemble.json"
+    made = save(path, name, checkpoints, OPTIONS[name], {"seed": 7})
+    found = load_model(path)
+    assert found.fingerprint == made.fingerprint == fingerprint(found.model)
+    assert type(found.model) is AGGREGATIONS[name]
+    assert found.architecture == Architecture(f"{name} of lenet x3", 10, (1, 8, 8))
+    assert found.details["seed"] == 7
+    assert found.details["noise"]["sigma"] == 0.5
+    assert found.details["ensemble"]["mixture"] == "gaussian x1 + macer x2"
+    assert not any(module.training for module in found.model.modules())
+    members = [load(one).model for one in checkpoints]
+    x = torch.rand(20, 1, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(found.model(x), AGGREGATIONS[name].of(members, **OPTIONS[name])(x))
+
+
+def test_it_can_be_moved_with_its_members(checkpoints: list[Path], tmp_path: Path) -> None:
+    (tmp_path / "a" / "nets").mkdir(parents=True)
+    moved = [Path(shutil.copy(one, tmp_path / "a" / "nets")) for one in checkpoints]
+    path = tmp_path / "a" / "ensemble.json"
+    before = save(path, "soft-voting", moved).fingerprint
+    assert [member["path"] for member in json.loads(path.read_text())["members"]] == [f"nets/{m.name}" for m in moved]
+    (tmp_path / "a").rename(tmp_path / "b")
+    assert load_model(tmp_path / "b" / "ensemble.json").fingerprint == before
+
+
+def test_several_models_vote_softly(checkpoints: list[Path], tmp_path: Path) -> None:
+    save(tmp_path / "e.json", "soft-voting", checkpoints)
+    together = load_model(checkpoints)
+    assert isinstance(together.model, SoftVoting)
+    assert together.fingerprint == load_model(tmp_path / "e.json").fingerprint
+    assert (
+        load_model(checkpoints[:1]).fingerprint
+        == load(checkpoints[0]).fingerprint
+        == load_model(str(checkpoints[0])).fingerprint
+    )
+    assert load_model(checkpoints[::-1]).fingerprint != together.fingerprint
+
+
+def test_denoised_and_nested(checkpoints: list[Path], tmp_path: Path) -> None:
+    """One classifier, two denoisers: denoised ensembles are members of a voting one."""
+    nets = []
+    for seed in range(2):
+        spec = Architecture("dncnn", 0, (1, 8, 8))
+        denoiser = tmp_path / f"denoiser{seed}.safetensors"
+        save_checkpoint(denoiser, build(spec, seed=seed), spec, {"noise": Gaussian(0.25).describe()})
+        nets.append(tmp_path / f"denoised{seed}.json")
+        made = save(nets[-1], "denoised", [denoiser, checkpoints[0]], details={"held_out": [f"id{seed}"]})
+        assert made.architecture.num_classes == 10
+        assert made.details["noise"]["sigma"] == 0.25, "of the denoiser: the classifier may know nothing of noise"
+    whole = save(tmp_path / "both.json", "soft-voting", nets)
+    found = load_model(tmp_path / "both.json")
+    assert found.fingerprint == whole.fingerprint
+    assert found.details["held_out"] == ["id0", "id1"], "what members were chosen on counts for the whole"
+    own = tmp_path / "own.json"
+    assert save(own, "soft-voting", nets, details={"held_out": ["id2"]}).details["held_out"] == ["id0", "id1", "id2"]
+    assert load_model(own).details["held_out"] == ["id0", "id1", "id2"], "beside its own"
+    with torch.no_grad():
+        x, (first, second) = torch.rand(3, 1, 8, 8), found.model.members
+        classifier = load(checkpoints[0]).model
+        mean = (classifier(first.members[0](x)) + classifier(second.members[0](x))) / 2
+        assert torch.allclose(found.model(x), mean, atol=1e-6)
+
+
+def test_a_changed_member_is_refused_by_name(checkpoints: list[Path], tmp_path: Path) -> None:
+    copies = [Path(shutil.copy(one, tmp_path)) for one in checkpoints]
+    path = tmp_path / "ensemble.json"
+    save(path, "soft-voting", copies)
+    shutil.copy(checkpoints[0], copies[1])
+    with pytest.raises(InputError, match=r"net1.safetensors was changed since .*ensemble.json was written"):
+        load_model(path)
+    copies[1].unlink()
+    with pytest.raises(InputError, match=r"net1.safetensors does not exist"):
+        load_model(path)
+
+
+def test_refusals_leave_nothing(checkpoints: list[Path], tmp_path: Path) -> None:
+    other = tmp_path / "other.safetensors"
+    small = Architecture("lenet", 4, (1, 8, 8))
+    save_checkpoint(other, build(small, seed=0), small, {})
+    large = Architecture("lenet", 10, (1, 12, 12))
+    big = tmp_path / "big.safetensors"
+    save_checkpoint(big, build(large, seed=0), large, {})
+    path = tmp_path / "new.json"
+    cases: list[tuple[tuple[Any, ...], str]] = [
+        ((path, "soft-voting", [*checkpoints, other]), "members must answer for the same classes, but .*net0"),
+        ((path, "soft-voting", [*checkpoints, big]), "members must take the same inputs"),
+        ((path, "boosting", checkpoints), "aggregation must be one of soft-voting, .*, got 'boosting'"),
+        ((path, "consensus", checkpoints, {"k": 9}), "k must be a whole number"),
+        ((path, "hard-voting", checkpoints, {"weights": [1, 1, 1]}), "hard-voting cannot be made with the options"),
+        ((path, "soft-voting", []), "members of soft-voting must be at least 1"),
+        ((path, "denoised", checkpoints), "the denoiser and the classifier, got 3"),
+        ((tmp_path / "new.safetensors", "soft-voting", checkpoints), "must end in .json"),
+        ((tmp_path / "no" / "new.json", "soft-voting", checkpoints), "does not exist; create it"),
+    ]
+    for arguments, words in cases:
+        with pytest.raises(InputError, match=words):
+            save(*arguments)
+    assert not path.exists()
+    save(path, "soft-voting", checkpoints)
+    with pytest.raises(InputError, match="cannot be a member of itself"):
+        save(path, "soft-voting", [*checkpoints, path])
+    good = json.loads(path.read_text())
+    for content, words in [
+        ("{", "is not an ensemble file: it is no JSON"),
+        ("[]", "has ensemble format None"),
+        (json.dumps(good | {"format": 99}), "has ensemble format 99, but this version reads 1"),
+        (json.dumps({k: v for k, v in good.items() if k != "members"}), "is not a whole ensemble file"),
+        (json.dumps(good | {"members": [{"path": path.name, "fingerprint": ""}]}), "is a member of itself"),
+        (json.dumps(good | {"members": [3]}), "is not a whole ensemble file"),
+        (json.dumps(good | {"options": {"weights": [1]}}), "weights must be one per member, got 1"),
+        (json.dumps(good | {"options": {"weights": "abc"}}), "weights|options"),
+    ]:
+        path.write_text(content)
+        with pytest.raises(InputError, match=words):
+            load_model(path)
+    with pytest.raises(InputError, match=r"the ensemble .* does not exist"):
+        load_model(tmp_path / "none.json")
+    with pytest.raises(InputError, match="at least one --model"):
+        load_model([])

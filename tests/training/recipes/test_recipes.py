@@ -1,0 +1,202 @@
+"""Every recipe is complete; values are compared with the papers."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import torch
+
+from smoothcert.core.errors import InputError
+from smoothcert.datasets import load as load_data
+from smoothcert.models import Architecture, build, load
+from smoothcert.training import DS2, noisy_accuracy
+from smoothcert.training.objectives import DDN, MACER, OBJECTIVES, PGD, AdvMACER, Consistency, SmoothAdv, SmoothMix
+from smoothcert.training.recipes import RECIPES, Recipe, find
+from smoothcert.training.recipes.build import change, objective_of, schedule_of
+from smoothcert.training.recipes.recipe import CHANNELS, IMAGES, IMAGES_PER_CORE_SECOND
+from smoothcert.training.recipes.tables import ROWS
+from smoothcert.workflows.train import settings_of, train_recipe
+
+
+@pytest.mark.parametrize("recipe", RECIPES.values(), ids=lambda recipe: recipe.name)
+def test_every_recipe_can_be_trained(recipe: Recipe) -> None:
+    objective, settings = objective_of(recipe), settings_of(recipe, seed=0)
+    assert objective.noise.strength == pytest.approx(recipe.sigma)
+    assert 0 < schedule_of(recipe).factor(0.5, recipe.epochs) <= 1
+    assert settings.epochs == recipe.epochs
+    assert recipe.batch_size >= 2 * recipe.chunk, "two processes can share a batch"
+    assert recipe.source
+    assert (recipe.published_acr is None) == (recipe.published_in is None)
+    assert recipe.core_hours is not None
+    assert recipe.core_hours > 0
+    assert Recipe.from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
+    described = objective.describe()
+    for key, value in recipe.objective.items():
+        stated = described[key]
+        assert all(stated[k] == v for k, v in value.items()) if isinstance(value, dict) else stated == value
+
+
+def test_networks_of_recipes_exist() -> None:
+    for name, data in sorted({(recipe.architecture, recipe.data) for recipe in RECIPES.values()}):
+        some = next(r for r in RECIPES.values() if (r.architecture, r.data) == (name, data))
+        build(Architecture(name, 10, (CHANNELS[data], 32, 32), some.mean, some.std), seed=0)
+        assert (name in IMAGES_PER_CORE_SECOND, data in IMAGES) == (True, True)
+
+
+def test_names_are_unique_and_every_objective_has_one() -> None:
+    rows = sum(len(row.sigmas) * (2 if data == "cifar10" else 1) for data, rows in ROWS.items() for row in rows)
+    fast = [name for name in RECIPES if name.endswith("-fast")]
+    assert len(RECIPES) == rows + len(fast)
+    for data in ("mnist-lenet", "cifar10-resnet20"):
+        trained = {RECIPES[name].objective["name"] for name in fast if name.startswith(data)}
+        assert trained == set(OBJECTIVES) - {"denoising"}, data
+
+
+def test_values_of_the_papers() -> None:
+    macer = objective_of(find("cifar10-resnet110-macer-1.00"))
+    assert isinstance(macer, MACER)
+    assert (macer.draws, macer.lam, macer.gamma, macer.beta, macer.deferred_until) == (16, 12, 8, 16, 200)
+    assert schedule_of(find("cifar10-resnet110-macer-1.00")).factor(400, 440) == pytest.approx(0.01)
+    smoothadv = objective_of(find("cifar10-resnet110-smoothadv-0.25"))
+    assert isinstance(smoothadv, SmoothAdv)
+    assert (smoothadv.draws, smoothadv.attack, smoothadv.warmup) == (8, PGD(eps=1.0, steps=10), 10)
+    advmacer = objective_of(find("svhn-resnet110-advmacer-0.50"))
+    assert isinstance(advmacer, AdvMACER)
+    assert (advmacer.lam, advmacer.draws, advmacer.attack) == (4, 4, PGD(eps=0.5, steps=2))
+    consistency = objective_of(find("imagenet-resnet50-consistency-1.00"))
+    assert isinstance(consistency, Consistency)
+    assert (consistency.lam, consistency.eta, consistency.draws) == (5, 0.1, 2)
+    smoothmix = objective_of(find("mnist-lenet-smoothmix-1.00"))
+    assert isinstance(smoothmix, SmoothMix)
+    assert (smoothmix.draws, smoothmix.attack, smoothmix.eta) == (4, PGD(None, 8, 1.0), 5)
+    liu = objective_of(find("cifar10-resnet110-advmacer-1.00"))
+    assert isinstance(liu, AdvMACER)
+    assert (liu.draws, liu.attack) == (4, PGD(eps=2.0, steps=2))
+    assert find("mnist-lenet-smoothadv-0.50").published_acr == 1.6872
+    assert find("cifar10-resnet110-gaussian-0.25").published_acr == 0.4289
+
+
+def test_a_step_has_the_inputs_of_the_authors_code() -> None:
+    """Jeong & Shin cut a batch of 256 into as many steps as there are draws; Zhai, Cohen and Salman do not."""
+    sizes = {name: find(name).batch_size for name in RECIPES if not name.endswith("-fast")}
+    assert sizes["mnist-lenet-consistency-0.25"] == sizes["cifar10-resnet110-smoothmix-0.25"] == 128
+    assert sizes["mnist-lenet-smoothmix-0.25"] == sizes["mnist-lenet-smoothadv-0.25"] == 64
+    assert sizes["mnist-lenet-macer-0.25"] == sizes["cifar10-resnet110-smoothadv-0.25"] == 256
+    assert sizes["cifar10-resnet110-macer-0.25"] == 64
+
+
+def test_strengths_per_input_are_those_of_the_paper() -> None:
+    """Alfarra 2022, section 4.1: 200 epochs, 50 of them at fixed sigma, then K = 1 with lr 1e-4; n = 8 for MACER."""
+    for method, draws in (("gaussian", 1), ("smoothadv", 1), ("macer", 8), ("advmacer", 8)):
+        recipe = find(f"cifar10-resnet20-{method}-ds2-0.12")
+        assert settings_of(recipe, seed=0).ds2 == DS2(start=50, lr=1e-4, draws=draws)
+        assert recipe.epochs == 200
+        fast = settings_of(find(f"mnist-lenet-{method}-ds2-0.50-fast"), seed=0).ds2
+        assert fast is not None
+        assert (fast.start, fast.draws, fast.lr * (16 - fast.start)) == (4, draws, pytest.approx(1e-4 * 150))
+    assert settings_of(find("mnist-lenet-gaussian-0.50"), seed=0).ds2 is None
+    assert "ds2" not in find("mnist-lenet-gaussian-0.50").to_json(), "older trainings stay what they were"
+    changed = change(find("mnist-lenet-gaussian-ds2-0.50-fast"), ["ds2.lr=0.5", "ds2.start=1", "ds2.span=2"])
+    assert settings_of(changed, seed=0).ds2 == DS2(start=1, lr=0.5, draws=1, span=2)
+    with pytest.raises(InputError, match=r"has no key 'ds2\.lr'"):
+        change(find("mnist-lenet-gaussian-0.50"), ["ds2.lr=0.5"])
+    one, other = find("cifar10-resnet20-gaussian-ds2-0.25"), find("cifar10-resnet20-gaussian-0.25")
+    assert one.core_hours is not None
+    assert other.core_hours is not None
+    assert one.core_hours == pytest.approx(other.core_hours * (200 + 150) / 150), "a step costs a pass"
+
+
+@pytest.mark.parametrize("sigma", [0.25, 0.5, 1.0])
+def test_short_recipes_keep_the_objective_apart_from_what_they_state(sigma: float) -> None:
+    """All of one sigma have the same epochs and learning rate; MACER's beta and lambda are lower, and later."""
+    for method in ("gaussian", "consistency", "smoothadv", "smoothmix", "macer", "advmacer"):
+        long, short = (find(f"mnist-lenet-{method}-{sigma:.2f}{end}") for end in ("", "-fast"))
+        hinge = "gamma" in long.objective
+        assert (short.epochs, short.lr, short.schedule["name"]) == (16, 0.03 if sigma == 1 else 0.1, "one-cycle")
+        times = {"deferred_until": 4, "beta": 1.0, "lam": long.objective["lam"] * 5 / 64} if hinge else {}
+        times |= {"warmup": 2} if "warmup" in long.objective else {}
+        assert short.objective == {**long.objective, **times}
+
+
+@pytest.mark.slow
+def test_short_macer_learns(tmp_path: Path) -> None:
+    """With the paper's lambda at the rates of a one-cycle it ends in one class: a tenth of the images, 10.2%."""
+    recipe, test = find("mnist-lenet-macer-0.25-fast"), load_data("digits", "test")
+    train_recipe(recipe, load_data("digits", "train"), seed=0, out=tmp_path)
+    model = load(tmp_path / "model.safetensors").model
+    images = test.tensors(range(len(test))), torch.from_numpy(test.labels.copy())
+    assert noisy_accuracy(model, images, objective_of(recipe).noise) > 0.5
+
+
+def test_cost_counts_every_pass() -> None:
+    assert find("mnist-lenet-gaussian-0.25").passes == 1
+    assert find("mnist-lenet-macer-0.25").passes == 16
+    assert find("cifar10-resnet20-smoothadv-0.25").passes == 88  # 8 draws, 10 steps of the attack and one of training
+    assert find("mnist-lenet-smoothmix-0.25").passes == 16  # 4 draws: 2 steps, the clean and the mixed end
+    gaussian = find("mnist-lenet-gaussian-0.25")
+    assert gaussian.core_hours == pytest.approx(60_000 * 90 / 2900 / 3600)
+
+
+def test_changes() -> None:
+    recipe = find("mnist-lenet-smoothadv-0.25")
+    assert change(recipe, []) == recipe
+    changed = change(
+        recipe,
+        ["lr=0.5", "epochs=3", "objective.draws=2", "objective.attack.eps=0.5", "nesterov=true", "schedule=cosine"],
+    )
+    assert (changed.lr, changed.epochs, changed.nesterov, changed.schedule) == (0.5, 3, True, {"name": "cosine"})
+    assert changed.objective == {**recipe.objective, "draws": 2, "attack": {"name": "pgd", "eps": 0.5, "steps": 10}}
+    assert recipe == find("mnist-lenet-smoothadv-0.25"), "the recipe itself is as it was"
+    ddn = objective_of(change(recipe, ["objective.attack=ddn", "objective.attack.init_norm=0.5"]))
+    assert isinstance(ddn, SmoothAdv)
+    assert ddn.attack == DDN(eps=1.0, steps=10, init_norm=0.5), "as strong as before"
+    milestones = change(recipe, ["schedule=step", "schedule.milestones=[3, 5]"])
+    assert schedule_of(milestones).factor(4, 9) == pytest.approx(0.1)
+    assert change(find("mnist-lenet-gaussian-0.25"), ["architecture=vgg16"]).architecture == "vgg16"
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("lr", "--set takes key=value"),
+        ("rl=1", "no key 'rl'; the keys are .*lr.*objective.lam.*schedule.every"),
+        ("objective.lamda=1", "no key 'objective.lamda'"),
+        ("objective.noise=1", "no key"),
+        ("name=x", "no key 'name'"),
+        ("lr=fast", "--set lr must be a number, got 'fast'"),
+        ("nesterov=1", "--set nesterov must be like false"),
+        ("schedule=zigzag", "--set schedule must be one of constant, step, cosine, one-cycle"),
+        ("schedule=[1]", "--set schedule must be one of"),
+        ("objective.attack=pgd", "no key 'objective.attack'"),
+        (f"lr={'[' * 100_000}", "--set lr must be a number"),
+        ("epochs=30", "lambda would set in after 30 epochs, and there are 30"),
+        ("architecture=7", "--set architecture must be like"),
+    ],
+)
+def test_changes_that_cannot_be(text: str, words: str) -> None:
+    with pytest.raises(InputError, match=words):
+        change(find("mnist-lenet-macer-0.25"), [text])
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "build"),
+    [
+        ("objective.draws=0", "draws of MACER", objective_of),
+        ("sigma=-1", "sigma must be", objective_of),
+        ("epochs=40.5", "whole numbers", lambda recipe: settings_of(recipe, 0)),
+    ],
+)
+def test_values_that_make_no_sense_are_refused_when_built(
+    text: str, words: str, build: Callable[[Recipe], object]
+) -> None:
+    recipe = change(find("mnist-lenet-macer-0.25"), [text])
+    with pytest.raises(InputError, match=words):
+        build(recipe)
+
+
+def test_a_misspelt_name_gets_a_hint() -> None:
+    with pytest.raises(InputError, match=r"did you mean .*mnist-lenet-macer-0.25"):
+        find("mnist-lenet-maser-0.25")
+    with pytest.raises(InputError, match="see: smoothcert recipes"):
+        find("qqq")
