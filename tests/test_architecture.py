@@ -18,12 +18,12 @@ MAY_IMPORT = {
     "procedures": {"core", "stats"},
     "models": {"core", "noise"},
     "datasets": {"core"},
-    "memory": {"core", "stats", "procedures"},
+    "memory": {"core", "stats", "noise", "procedures"},
     "engine": {"core", "stats", "noise", "procedures", "models", "memory"},
     "training": {"core", "noise", "models", "datasets"},
-    "runs": {"core", "stats", "procedures"},
-    "analysis": {"core", "stats", "procedures", "runs"},
-    "present": {"core", "stats", "procedures", "runs", "analysis"},
+    "runs": {"core", "stats", "noise", "procedures"},
+    "analysis": {"core", "stats", "noise", "procedures", "runs"},
+    "present": {"core", "stats", "noise", "procedures", "runs", "analysis"},
     "audit": {"core", "stats", "noise", "procedures", "models", "datasets", "memory", "engine", "runs"},
     "attack": {"core", "noise", "procedures", "engine", "training", "runs", "analysis", "present"},
     "workflows": {
@@ -58,7 +58,7 @@ PURPOSES = {
     "cli": "parse, call, render",
 }
 NO_TORCH = {"stats", "procedures", "runs", "analysis", "present"}  # never
-LAZY_TORCH = {"core", "memory"}  # only inside functions: importing the room does not import torch
+LAZY_TORCH = {"core", "noise", "memory"}  # only inside functions: importing the room does not import torch
 
 
 def imports(path: Path) -> set[str]:

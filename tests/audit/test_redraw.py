@@ -21,9 +21,8 @@ from smoothcert.core.errors import InputError
 from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
 from smoothcert.models import Architecture, build
-from smoothcert.noise import Gaussian
+from smoothcert.noise import Gaussian, Noise
 from smoothcert.procedures import Ask, Budgeted, Certificate, Fixed, Procedure, Sequential, Staged, converse
-from smoothcert.procedures.replay import recorded_geometry
 from smoothcert.runs import Record, Run
 from smoothcert.stats import EmpiricalBernstein, Tally
 from smoothcert.workflows.certify import certify_into, run_config
@@ -260,7 +259,7 @@ def forged(line: dict[str, Any], procedure: Procedure, answer: Callable[[Ask, Ta
     def draw(ask: Ask) -> Tally:
         return answer(ask, next(answers, ("", Tally.empty(10)))[1])
 
-    made = converse(procedure.certify(recorded_geometry(old.noise)), draw)
+    made = converse(procedure.certify(Noise.from_description(old.noise)), draw)
     kept = {name: getattr(old, name) for name in ("noise", "classifier", "seed", "input_id")}
     return Record.of(record.index, record.label, dataclasses.replace(made, **kept), 0.5).to_json()
 
@@ -380,9 +379,14 @@ def test_what_cannot_be_compared_is_refused(made: Callable[[str], Path], tmp_pat
     with pytest.raises(InputError, match="seed of fresh draws must not be the run's, 3"):
         draw_fresh(run, records, certified(run, network(), 10), DATA, 300)
     config, lines = read(run.path)
-    for name, value in [("noise", {"name": "pink"}), ("noise", None), ("noise", config["noise"] | {"sigma": -1})]:
-        broken = write(tmp_path / f"broken {value}", config | {name: value}, lines)
-        with pytest.raises(InputError, match="describes no noise"):
+    for noise, words in [
+        ({"name": "pink"}, "no noise 'pink'.*--plugin"),
+        (None, "a noise is described by its name"),
+        (config["noise"] | {"sigma": -1}, "describes no noise: sigma must be"),
+        (config["noise"] | {"arithmetic": "grid"}, "describes no noise: arithmetic is 'grid', not 'float32'"),
+    ]:
+        broken = write(tmp_path / f"broken {noise}", config | {"noise": noise}, lines)
+        with pytest.raises(InputError, match=words):
             certified(broken, network(), 10)
     broken = write(tmp_path / "no classifier", {k: v for k, v in config.items() if k != "classifier"}, lines)
     with pytest.raises(InputError, match="does not say which classifier"):

@@ -14,14 +14,14 @@ from typing import ClassVar
 
 from scipy import stats
 
-from smoothcert.audit.rebuild import check_data, described_noise, run_otherwise, run_procedure
+from smoothcert.audit.rebuild import check_data, run_otherwise, run_procedure
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.engine import SigmaSearch, Smoothed
 from smoothcert.noise import Noise
 from smoothcert.procedures import ABSTAIN, Ask, Budgeted, Certificate, Conversation, Fixed, Geometry, Procedure
 from smoothcert.procedures.conversation import BOUND
-from smoothcert.procedures.replay import DrawsError, recorded_geometry, replay
+from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Finding, Record, Run
 
 ROUNDING = 1e-3
@@ -142,7 +142,7 @@ def _own_noises(records: Sequence[Record]) -> tuple[list[Record], list[Noise]]:
 
 def _own_noise(record: Record) -> Noise | None:
     try:
-        return described_noise(_certificate(record).noise)
+        return Noise.from_description(_certificate(record).noise)
     except InputError:
         return None
 
@@ -240,7 +240,7 @@ def _moved(old: Certificate, again: Certificate) -> int:
 def _claims_more(old: Certificate, again: Certificate, procedure: Procedure) -> str:
     """Why the votes that were drawn here do not carry the recorded claim, or ""."""
     try:
-        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, recorded_geometry(old.noise))
+        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, Noise.from_description(old.noise))
     except DrawsError:
         return "with the votes that fall otherwise here the procedure would have gone on or stopped elsewhere"
     if old.abstained or (fresh.label == old.label and fresh.radius >= old.radius):

@@ -18,10 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 CELL_BITS = 16
 KEY_BITS = 64
@@ -34,8 +37,8 @@ MOST_STEPS = 2**18
 """The farthest k that tables are made for: with more, making them would take longer than anybody waits."""
 
 
-class Law(ABC):
-    """The law of a symmetric whole number k; hashable, because tables are made once for each."""
+class RoundedLaw(ABC):
+    """The law of a symmetric noise rounded to whole numbers k; hashable, because tables are made once for each."""
 
     @abstractmethod
     def reach(self, bits: int) -> int:
@@ -56,7 +59,7 @@ class Law(ABC):
         return (1 << bits) - rest - (not exact), exact
 
 
-def resolve(law: Law, word: int, bits: int, more: Callable[[], int]) -> int:
+def resolve(law: RoundedLaw, word: int, bits: int, more: Callable[[], int]) -> int:
     """The k of the U that begins with `bits` bits, the number `word`; `more` gives the next 64, as often as needed."""
     while True:
         reach = law.reach(bits)
@@ -71,7 +74,7 @@ def resolve(law: Law, word: int, bits: int, more: Callable[[], int]) -> int:
 
 
 @lru_cache(maxsize=64)
-def thresholds(law: Law) -> tuple[int, ...]:
+def thresholds(law: RoundedLaw) -> tuple[int, ...]:
     """All thresholds from P(k <= -K) on, in units of 2^-64, rounded down."""
     reach = law.reach(KEY_BITS)
     below = [law.tail(i, KEY_BITS) for i in range(reach, 0, -1)]
@@ -94,8 +97,10 @@ class Tables:
 
 
 @lru_cache(maxsize=64)
-def tables(law: Law, device: torch.device) -> Tables:
+def tables(law: RoundedLaw, device: torch.device) -> Tables:
     """The tables of a law, made once."""
+    import torch
+
     keys = np.array([floor - HALF_KEY for floor in thresholds(law)], dtype=np.int64)
     cells = np.arange(-HALF_CELLS, HALF_CELLS, dtype=np.int64) << REST_BITS  # the least key of each
     first = np.searchsorted(keys, cells, side="left")
@@ -109,8 +114,10 @@ def tables(law: Law, device: torch.device) -> Tables:
     return Tables(*(torch.from_numpy(array).to(device) for array in found))
 
 
-def draw_steps(law: Law, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
+def draw_steps(law: RoundedLaw, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """`count` independent k, as float32 whole numbers; a function of the generator alone."""
+    import torch
+
     table = tables(law, device)
     cells = _words(-(-count // 4), generator, device).view(torch.uint16)[:count]
     steps = table.values.index_select(0, cells.to(torch.int32))
@@ -122,11 +129,13 @@ def draw_steps(law: Law, count: int, generator: torch.Generator, device: torch.d
     return steps
 
 
-def finish(law: Law, table: Tables, which: Tensor, rest: Tensor, more: Callable[[], int]) -> Tensor:
+def finish(law: RoundedLaw, table: Tables, which: Tensor, rest: Tensor, more: Callable[[], int]) -> Tensor:
     """k where the first 16 bits of U, of the cells `which`, do not decide: from the next 48 and, if need be, `more`.
 
     Nearly always it matters only on which side of its cell's first threshold U is.
     """
+    import torch
+
     threshold = table.rest.index_select(0, which)
     steps = table.below.index_select(0, which).add_(rest > threshold)
     unsure = _places((rest == threshold).logical_or_(rest >= table.following.index_select(0, which)), 1)
@@ -143,6 +152,8 @@ def finish(law: Law, table: Tables, which: Tensor, rest: Tensor, more: Callable[
 
 def _words(count: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """64 random bits each."""
+    import torch
+
     return torch.empty(count, dtype=torch.int64, device=device).random_(-HALF_KEY, None, generator=generator)
 
 
@@ -152,6 +163,8 @@ def _word(generator: torch.Generator, device: torch.device) -> int:
 
 def _places(values: Tensor, least: float) -> Tensor:
     """Where values are at least `least`; numpy finds the places ten times faster on a CPU."""
+    import torch
+
     if values.device.type == "cpu":
         return torch.from_numpy(np.flatnonzero(values.numpy() >= least))
     return (values >= least).nonzero().flatten()
