@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from smoothcert.analysis import Results, average_certified_radius, certified_accuracy, compare
-from smoothcert.analysis.comparison import Duel, plus
+from smoothcert.analysis.comparison import SignTest, plus
 from smoothcert.core.errors import InputError
 from smoothcert.present import comparison_table
 from smoothcert.present.comparison_table import p_text
@@ -27,7 +27,7 @@ def test_identical_runs_differ_by_nothing(given_rows: list) -> None:
     got = compare(results("a", given_rows), results("b", given_rows), [0.0, 0.5], resamples=200)
     assert got.acr_difference == 0
     assert (got.acr_interval.low, got.acr_interval.high) == (0.0, 0.0)
-    assert got.radii == Duel(0, 0, len(given_rows))
+    assert got.radii == SignTest(0, 0, len(given_rows))
     assert got.radii.p_value == 1.0
     assert all((at.difference, at.interval.low, at.interval.high) == (0, 0, 0) for at in got.accuracy)
 
@@ -48,7 +48,7 @@ def test_a_run_that_dominates_wins(given_rows: list, more: float) -> None:
     got = compare(results("a", better), results("b", given_rows), [0.0, 0.5, 4.0], resamples=200)
     assert got.acr_difference > 0
     assert got.acr_interval.low > 0
-    assert got.radii == Duel(len(given_rows), 0, 0)
+    assert got.radii == SignTest(len(given_rows), 0, 0)
     assert all(at.only.b == 0 and at.interval.low >= 0 for at in got.accuracy)
 
 
@@ -70,7 +70,7 @@ def test_swapping_the_runs_swaps_the_answer(one: list, two: list) -> None:
 @pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 0), (5, 0), (3, 9), (64, 16), (100, 101)])
 def test_the_test_is_the_exact_binomial_one(a: int, b: int) -> None:
     exact = stats.binomtest(a, a + b, 0.5).pvalue if a + b else 1.0
-    assert Duel(a, b, 10).p_value == pytest.approx(exact, rel=1e-9)
+    assert SignTest(a, b, 10).p_value == pytest.approx(exact, rel=1e-9)
 
 
 def test_paired_intervals_cover_and_are_short() -> None:
@@ -94,7 +94,7 @@ def test_accuracy_intervals_are_those_of_resampled_inputs() -> None:
     a = results("a", [(i < 60, 1.0) for i in range(100)])
     b = results("b", [(i >= 40, 1.0) for i in range(100)])  # only a: 40, only b: 40
     (at,) = compare(a, b, [0.5], resamples=20_000).accuracy
-    assert at.only == Duel(40, 40, 20)
+    assert at.only == SignTest(40, 40, 20)
     # the difference of counts has the deviation sqrt(80): the quantiles are near +-1.96 * sqrt(80) / 100, on a lattice
     half = 1.96 * math.sqrt(80) / 100
     assert at.interval.low == pytest.approx(-half, abs=0.011)

@@ -2,7 +2,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothcert.analysis import Results, average_certified_radius, certified_accuracy, largest, shared, upper_envelope
+from smoothcert.analysis import (
+    Results,
+    average_certified_radius,
+    certified_accuracy,
+    largest,
+    on_shared_inputs,
+    upper_envelope,
+)
 from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
@@ -21,7 +28,7 @@ def results(name: str, given: list[tuple[int, float]], start: int = 0) -> Result
 def test_the_envelope_dominates_every_member_everywhere(members: list, starts: list[int]) -> None:
     runs = [results(f"run {i}", given, starts[i]) for i, given in enumerate(members)]
     best = upper_envelope(runs)
-    common = shared(runs)
+    common = on_shared_inputs(runs)
     assert best.indices == common[0].indices
     radii = sorted({0.0, *(record.radius for run in common for record in run.records)})
     curve, acr = certified_accuracy(best.records, radii), average_certified_radius(best.records)

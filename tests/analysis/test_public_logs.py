@@ -9,8 +9,8 @@ from smoothcert.analysis import (
     certified_accuracy,
     compare,
     leaderboard,
+    on_shared_inputs,
     read,
-    shared,
     subset_warnings,
     summarise,
     upper_envelope,
@@ -18,7 +18,8 @@ from smoothcert.analysis import (
 from smoothcert.present import latex
 from smoothcert.stats.rounding import percent
 
-LOGS = Path(__file__).resolve().parents[3] / "shared" / "logs"
+PLACES = [parent / "shared" / "logs" for parent in Path(__file__).resolve().parents[3:]]
+LOGS = next((place for place in PLACES if place.is_dir()), PLACES[0])
 COHEN = "cohen_cifar10_resnet110_sigma0.25"
 
 pytestmark = pytest.mark.skipif(not LOGS.is_dir(), reason="the public logs are not beside the project")
@@ -70,7 +71,7 @@ def test_mnist_beside_cifar_is_no_comparison() -> None:
     first, second = subset_warnings(both)
     assert "500 are shared by all" in first
     assert "not of the same data" in second
-    assert {row.inputs for row in summarise(shared(both)).rows} == {500}
+    assert {row.inputs for row in summarise(on_shared_inputs(both)).rows} == {500}
 
 
 def test_the_table_of_cohen_in_latex() -> None:

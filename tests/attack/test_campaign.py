@@ -7,12 +7,12 @@ import torch
 from torch import nn
 
 from smoothcert import Fixed, Gaussian, InputError, Smoothed, Uniform
-from smoothcert.attack.adversaries import Strength
-from smoothcert.attack.campaign import Siege, strictly_inside
+from smoothcert.attack.adversaries import AttackEffort
+from smoothcert.attack.campaign import AttackCampaign, strictly_inside
 from smoothcert.attack.records import Attacked
 from smoothcert.runs import Record
 
-STRENGTH = Strength(steps=10, draws=32)
+EFFORT = AttackEffort(steps=10, draws=32)
 RADII = (0.1, 0.2, 0.4, 0.8)
 
 
@@ -35,12 +35,12 @@ def inputs(count: int = 6, levels: int | None = None) -> torch.Tensor:
     return x if levels is None else (x * levels).round() / levels
 
 
-def siege(noise: Gaussian, *adversaries: str, radii: tuple[float, ...] = RADII) -> Siege:
+def campaign(noise: Gaussian, *adversaries: str, radii: tuple[float, ...] = RADII) -> AttackCampaign:
     smoothed, judge = (Smoothed(halves(), 2, noise, seed=seed, workers=1) for seed in (0, 1))
-    return Siege(smoothed, judge, adversaries or ("pgd", "ddn"), radii, STRENGTH)
+    return AttackCampaign(smoothed, judge, adversaries or ("pgd", "ddn"), radii, EFFORT)
 
 
-def records(of: Siege, x: torch.Tensor, n: int = 2_000) -> list[Record]:
+def records(of: AttackCampaign, x: torch.Tensor, n: int = 2_000) -> list[Record]:
     made = of.smoothed.certify(x, Fixed(n=n))
     truth = (x.sum(dim=1) > x.shape[1] / 2).long().tolist()
     return [Record.of(i, truth[i], certificate, 0.1) for i, certificate in enumerate(made)]
@@ -48,7 +48,7 @@ def records(of: Siege, x: torch.Tensor, n: int = 2_000) -> list[Record]:
 
 @pytest.mark.parametrize("noise", [Gaussian(0.25), Gaussian(0.25, grid=1 / 255)], ids=["float32", "grid"])
 def test_no_attack_succeeds_below_the_radius_and_those_beyond_come_near_the_truth(noise: Gaussian) -> None:
-    of, x = siege(noise), inputs(levels=255)
+    of, x = campaign(noise), inputs(levels=255)
     found = list(of.attack(x, records(of, x)))
     assert [a.violation for a in found] == [None] * len(x)
     for attacked, true in zip(found, distance(x).tolist(), strict=True):
@@ -65,7 +65,7 @@ def test_no_attack_succeeds_below_the_radius_and_those_beyond_come_near_the_trut
 
 
 def test_a_false_certificate_is_found_and_named() -> None:
-    of, x = siege(Gaussian(0.25)), inputs()
+    of, x = campaign(Gaussian(0.25)), inputs()
     honest = records(of, x)
     forged = [dataclasses.replace(r, radius=2 * float(distance(x)[i]) + 0.1) for i, r in enumerate(honest)]
     found = list(of.attack(x, forged))
@@ -79,7 +79,7 @@ def test_a_false_certificate_is_found_and_named() -> None:
 
 
 def test_an_abstention_and_a_wrong_answer_have_nothing_to_refute() -> None:
-    of, x = siege(Gaussian(0.25)), inputs(2)
+    of, x = campaign(Gaussian(0.25)), inputs(2)
     first, second = records(of, x)
     wrong = dataclasses.replace(second, label=1 - second.label)
     abstained, other = of.attack(x, [dataclasses.replace(first, prediction=-1, radius=0.0), wrong])
@@ -92,7 +92,7 @@ def test_an_abstention_and_a_wrong_answer_have_nothing_to_refute() -> None:
 @pytest.mark.parametrize("name", ["foolbox:L2PGD", "foolbox:L2DeepFoolAttack", "autoattack"])
 def test_the_attacks_of_other_packages(name: str) -> None:
     pytest.importorskip(name.partition(":")[0].replace("autoattack", "pyautoattack"))
-    of, x = siege(Gaussian(0.25), name, radii=(1.2,)), inputs(2)
+    of, x = campaign(Gaussian(0.25), name, radii=(1.2,)), inputs(2)
     for attacked, true in zip(of.attack(x, records(of, x)), distance(x).tolist(), strict=True):
         nearest = attacked.distances[name]
         assert attacked.violation is None
@@ -121,17 +121,17 @@ def test_points_are_strictly_inside_and_on_the_grid(levels: int | None) -> None:
 def test_what_cannot_be_attacked_is_refused() -> None:
     plain = Smoothed(halves(), 2, Gaussian(0.25))
     with pytest.raises(InputError, match="Gaussian noise"):
-        Siege(Smoothed(halves(), 2, Uniform(0.5)), plain)
+        AttackCampaign(Smoothed(halves(), 2, Uniform(0.5)), plain)
     with pytest.raises(InputError, match="gradients"):
-        Siege(Smoothed(lambda x: x[:, :2], 2, Gaussian(0.25)), plain)
+        AttackCampaign(Smoothed(lambda x: x[:, :2], 2, Gaussian(0.25)), plain)
     with pytest.raises(InputError, match="pgd, ddn"):
-        Siege(plain, plain, ("fgsm",))
+        AttackCampaign(plain, plain, ("fgsm",))
     with pytest.raises(InputError, match="no attack of that name"):
-        Siege(plain, plain, ("foolbox:Nothing",))
+        AttackCampaign(plain, plain, ("foolbox:Nothing",))
 
 
 def test_what_was_found_survives_json() -> None:
-    of, x = siege(Gaussian(0.25)), inputs(1)
+    of, x = campaign(Gaussian(0.25)), inputs(1)
     forged = [dataclasses.replace(r, radius=2.0) for r in records(of, x)]
     (found,) = of.attack(x, forged)
     assert found.violation is not None

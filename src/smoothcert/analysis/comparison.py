@@ -25,7 +25,7 @@ from smoothcert.analysis.measures import (
     mean_interval,
     right,
 )
-from smoothcert.analysis.results import Results, shared, subset_warnings
+from smoothcert.analysis.results import Results, on_shared_inputs, subset_warnings
 from smoothcert.analysis.summary import usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.stats import top_two_p_value
@@ -35,7 +35,7 @@ FEWEST = 30  # below, a bootstrap interval is far too short: of one input it has
 
 
 @dataclass(frozen=True)
-class Duel:
+class SignTest:
     """Inputs where only one of the two wins; inputs where both do, or neither, say nothing about who is better."""
 
     a: int
@@ -60,7 +60,7 @@ class AtRadius:
     a: Share
     b: Share
     interval: Interval  # of the difference
-    only: Duel
+    only: SignTest
 
     @property
     def difference(self) -> float:
@@ -89,7 +89,7 @@ class Comparison:
     acr_a: float
     acr_b: float
     acr_interval: Interval  # of acr_a - acr_b
-    radii: Duel  # who has the larger correct radius, how often
+    radii: SignTest  # who has the larger correct radius, how often
     accuracy: tuple[AtRadius, ...]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader of the numbers should know
@@ -142,7 +142,7 @@ def compare(
     Differences are a - b, each with a 95% percentile bootstrap interval that resamples inputs (pairs stay together);
     where no input differs it has no width. p-values are exact; they are not corrected for looking at several radii.
     """
-    pair = shared([a, b])
+    pair = on_shared_inputs([a, b])
     if doubts := subset_warnings(pair):
         raise InputError(f"there is nothing to compare: {doubts[0]}")
     gained = np.array([gains(result.records) for result in pair])  # (2, n), column i is one input
@@ -154,7 +154,7 @@ def compare(
         acr_a=average_certified_radius(pair[0].records),
         acr_b=average_certified_radius(pair[1].records),
         acr_interval=mean_interval((gained[0] - gained[1]).tolist(), seed=seed, resamples=resamples),
-        radii=_duel(gained[0] > gained[1], gained[1] > gained[0]),
+        radii=_sign_test(gained[0] > gained[1], gained[1] > gained[0]),
         accuracy=tuple(_at(radius, pair, seed, resamples) for radius in chosen),
         warnings=_warnings(a, b, len(pair[0].records)),
         notes=_notes(a, b),
@@ -171,17 +171,17 @@ def plus(text: str) -> str:
 def _at(radius: float, pair: Sequence[Results], seed: int, resamples: int) -> AtRadius:
     a, b = (certified_shares(result.records, [radius])[0] for result in pair)
     reached = np.array([[right(r) and r.radius >= radius for r in result.records] for result in pair])  # (2, n)
-    duel = _duel(reached[0] & ~reached[1], reached[1] & ~reached[0])
+    counts = _sign_test(reached[0] & ~reached[1], reached[1] & ~reached[0])
     # Resampling inputs with values +1, -1 and 0 is drawing their counts: the same law, without n draws each.
-    shares = [duel.a / a.total, duel.b / a.total, duel.ties / a.total]
+    shares = [counts.a / a.total, counts.b / a.total, counts.ties / a.total]
     drawn = np.random.default_rng(seed).multinomial(a.total, shares, size=resamples)  # (resamples, 3)
     low, high = np.quantile((drawn[:, 0] - drawn[:, 1]) / a.total, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return AtRadius(radius, a, b, Interval(float(low), float(high)), duel)
+    return AtRadius(radius, a, b, Interval(float(low), float(high)), counts)
 
 
-def _duel(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> Duel:
+def _sign_test(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> SignTest:
     wins, losses = int(np.count_nonzero(a)), int(np.count_nonzero(b))
-    return Duel(wins, losses, len(a) - wins - losses)
+    return SignTest(wins, losses, len(a) - wins - losses)
 
 
 def _warnings(a: Results, b: Results, common: int) -> tuple[str, ...]:

@@ -18,7 +18,7 @@ MOST_STEPS = 6  # in a line of text; the rest is one sum
 
 
 @dataclass(frozen=True)
-class Step:
+class StepShares:
     """One stage or look: the shares of all inputs that it certified (ASC_j) and gave up on (ASA_j)."""
 
     number: int
@@ -27,13 +27,13 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Savings:
+class DrawSavings:
     """Against `Fixed` with the n that the procedure matches."""
 
     fixed_draws: int
     mean_draws: float
     time_rf: float | None  # None: no run of `Fixed` with this classifier on these inputs is there to compare with
-    steps: tuple[Step, ...]  # only those that decided something
+    steps: tuple[StepShares, ...]  # only those that decided something
 
     @property
     def sample_rf(self) -> float:
@@ -58,12 +58,12 @@ class Savings:
         return {**asdict(self), "sample_rf": self.sample_rf}
 
 
-def savings(result: Results, others: Sequence[Results]) -> Savings | None:
+def draw_savings(result: Results, others: Sequence[Results]) -> DrawSavings | None:
     """What `result` saved, if it saved anything; `others` may hold the run of `Fixed` to compare times with."""
     fixed_draws, mean_draws = result.settings.get("fixed_draws"), measures.mean_draws(result.records)
     if type(fixed_draws) is not int or not mean_draws or _procedure(result) == "fixed":
         return None
-    return Savings(fixed_draws, mean_draws, _time_rf(result, others), _steps(result))
+    return DrawSavings(fixed_draws, mean_draws, _time_rf(result, others), _steps(result))
 
 
 def _procedure(result: Results) -> str | None:
@@ -86,11 +86,11 @@ def _same_work(a: Results, b: Results) -> bool:
     return same_classifier and a.indices == b.indices and not other_data(a, b)
 
 
-def _steps(result: Results) -> tuple[Step, ...]:
+def _steps(result: Results) -> tuple[StepShares, ...]:
     certified, given_up = Counter[int](), Counter[int]()
     for record in result.records:
         if record.certificate is not None and record.certificate.decisions:
             last = max(decision.step for decision in record.certificate.decisions)
             (given_up if record.abstained else certified)[last] += 1
     total = len(result.records)
-    return tuple(Step(j, certified[j] / total, given_up[j] / total) for j in sorted(certified | given_up))
+    return tuple(StepShares(j, certified[j] / total, given_up[j] / total) for j in sorted(certified | given_up))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from smoothcert.analysis.measures import Share, average_certified_radius, certified_shares, right
-from smoothcert.analysis.results import Results, shared, subset_warnings
+from smoothcert.analysis.results import Results, on_shared_inputs, subset_warnings
 from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
@@ -41,7 +41,7 @@ def largest(results: Sequence[Results], radii: Sequence[float]) -> tuple[float, 
 def _comparable(results: Sequence[Results]) -> list[Results]:
     if len(results) < 2:
         raise InputError("an envelope needs at least two results; give more runs or logs")
-    members = shared(results)
+    members = on_shared_inputs(results)
     if doubts := subset_warnings(members):
         raise InputError(f"there is no envelope: {doubts[0]}")
     return members

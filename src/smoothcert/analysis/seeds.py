@@ -20,14 +20,14 @@ VARYING = (*WEIGHTS, "versions", "version", "torch", "cost", "id", "note")
 
 
 @dataclass(frozen=True)
-class Spread:
+class MeanAndDeviation:
     """Mean and sample standard deviation (n - 1) of one number over several runs."""
 
     mean: float
     deviation: float
 
     @classmethod
-    def of(cls, values: Sequence[float | Fraction]) -> Spread:
+    def of(cls, values: Sequence[float | Fraction]) -> MeanAndDeviation:
         """Of at least two values; one value has no spread. Exact until the end: a mean that is 75% prints as 75%."""
         if len(values) < 2:
             raise InputError(f"a spread needs at least two values, got {len(values)}")
@@ -40,8 +40,8 @@ class Average:
     """Runs of one method: AVG of the papers' tables."""
 
     names: tuple[str, ...]
-    acr: Spread
-    accuracy: tuple[Spread, ...]  # one per radius
+    acr: MeanAndDeviation
+    accuracy: tuple[MeanAndDeviation, ...]  # one per radius
 
     @property
     def title(self) -> str:
@@ -63,8 +63,10 @@ def average(results: Sequence[Results], radii: Sequence[float]) -> Average:
     shares = [certified_shares(result.records, radii) for result in results]
     return Average(
         tuple(result.name for result in results),
-        Spread.of([average_certified_radius(result.records) for result in results]),
-        tuple(Spread.of([Fraction(s.count, s.total) for s in column]) for column in zip(*shares, strict=True)),
+        MeanAndDeviation.of([average_certified_radius(result.records) for result in results]),
+        tuple(
+            MeanAndDeviation.of([Fraction(s.count, s.total) for s in column]) for column in zip(*shares, strict=True)
+        ),
     )
 
 

@@ -10,7 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from smoothcert.analysis import measures
-from smoothcert.analysis.draw_savings import Savings, savings
+from smoothcert.analysis.draw_savings import DrawSavings, draw_savings
 from smoothcert.analysis.logs import LARGEST
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
@@ -41,7 +41,7 @@ class Row:
     draws_interval: Interval | None  # of the mean, over inputs like these; None as the mean is
     mean_seconds: float | None
     seconds_interval: Interval | None
-    savings: Savings | None  # None: nothing to compare with
+    savings: DrawSavings | None  # None: nothing to compare with
     settings: Mapping[str, Any]
 
     @property
@@ -189,7 +189,7 @@ def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Re
         draws_interval=_cost_interval([record.draws for record in result.records], seed),
         mean_seconds=measures.mean_seconds(result.records),
         seconds_interval=_cost_interval([record.seconds for record in result.records], seed),
-        savings=savings(result, others),
+        savings=draw_savings(result, others),
         settings=result.settings,
     )
 

@@ -22,7 +22,7 @@ FOOLBOX = "foolbox:"
 
 
 @dataclass(frozen=True)
-class Strength:
+class AttackEffort:
     """How hard an adversary tries."""
 
     steps: int = 20
@@ -34,12 +34,12 @@ class Strength:
                 raise InputError(f"{name} of an attack must be at least 1, got {getattr(self, name)}")
 
 
-def adversary(name: str, strength: Strength) -> Adversary:
+def adversary(name: str, effort: AttackEffort) -> Adversary:
     """The adversary of that name: pgd, ddn, autoattack (Croce & Hein 2020), or foolbox: and one of its l2 attacks."""
     if name == "pgd":
-        return lambda model, x, y, deltas, eps: PGD(eps, strength.steps).perturb(model, x, y, deltas)
+        return lambda model, x, y, deltas, eps: PGD(eps, effort.steps).perturb(model, x, y, deltas)
     if name == "ddn":
-        return lambda model, x, y, deltas, eps: DDN(eps, strength.steps).perturb(model, x, y, deltas)
+        return lambda model, x, y, deltas, eps: DDN(eps, effort.steps).perturb(model, x, y, deltas)
     if name == "autoattack":
         package = _package("pyautoattack", name)
         return _one_by_one(lambda model, x, y, eps: _autoattack(package, model, x, y, eps))

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attack.adversaries import Adversary, Strength, adversary
+from smoothcert.attack.adversaries import Adversary, AttackEffort, adversary
 from smoothcert.attack.records import Attacked, Violation
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import device_of
@@ -30,14 +30,14 @@ JUDGE = Predict(n=100_000, alpha=1e-6)
 
 
 @dataclass(frozen=True)
-class Siege:
+class AttackCampaign:
     """Adversaries, the radii to try beyond what is certified, and how many votes decide whether an answer changed."""
 
     smoothed: Smoothed
     judge: Smoothed  # the same with another seed: draws that a point was chosen on do not judge it
     adversaries: tuple[str, ...] = ("pgd", "ddn")
     radii: tuple[float, ...] = ()
-    strength: Strength = field(default_factory=Strength)
+    effort: AttackEffort = field(default_factory=AttackEffort)
     votes: int = 1_000
     inputs: int = 4  # attacked at once
 
@@ -48,7 +48,7 @@ class Siege:
         if not isinstance(self.smoothed.model, nn.Module):
             raise InputError("attack needs a model with gradients: a torch module")
         for name in self.adversaries:
-            adversary(name, self.strength)
+            adversary(name, self.effort)
         if not all(0 < radius < math.inf for radius in self.radii):
             raise InputError(f"radii of an attack must be positive numbers, got {list(self.radii)}")
         check_draws("votes", self.votes, 11)  # as many as `Predict` needs
@@ -58,7 +58,7 @@ class Siege:
         return {
             "attacks": list(self.adversaries),
             "radii": list(self.radii),
-            **asdict(self.strength),
+            **asdict(self.effort),
             "votes": self.votes,
             "run": {name: run.config[name] for name in ("classifier", "noise", "procedure", "seed", "data")},
             "indices": list(indices),
@@ -75,7 +75,7 @@ class Siege:
         distances = [dict[str, float | None]() for _ in records]
         violations: list[Violation | None] = [None] * len(records)
         for name in self.adversaries:
-            attack = adversary(name, self.strength)
+            attack = adversary(name, self.effort)
             for i, found in enumerate(self._below(attack, name, x, records)):
                 violations[i] = violations[i] or found
             for i, distance in enumerate(self._beyond(attack, x, clean, records)):
@@ -137,7 +137,7 @@ class Siege:
 
     def _deltas(self, x: Tensor) -> Tensor:
         stream = generator(self.smoothed.seed, input_id(x), "attack", 0)
-        rows = x.expand(self.strength.draws, *x.shape)
+        rows = x.expand(self.effort.draws, *x.shape)
         return self.smoothed.noise.draw(rows, stream) - x  # (m, ...)
 
     def _answers(self, x: Tensor) -> list[int]:

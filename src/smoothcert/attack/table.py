@@ -17,7 +17,7 @@ from smoothcert.present.tables import radius_title, share_text
 
 
 @dataclass(frozen=True)
-class Stand:
+class RobustAccuracy:
     """At one radius: inputs that are certified and right, and inputs whose right answer each adversary left."""
 
     radius: float
@@ -34,13 +34,13 @@ class Stand:
         }
 
 
-def stands(attacked: Sequence[Attacked], radii: Sequence[float]) -> tuple[Stand, ...]:
+def robust_accuracies(attacked: Sequence[Attacked], radii: Sequence[float]) -> tuple[RobustAccuracy, ...]:
     """One per radius. Certified accuracy is a lower bound of the robust accuracy, what attacks leave an upper one."""
     if not attacked:
         raise InputError("no input has been attacked yet; run the attack command again to go on")
     total, adversaries = len(attacked), list(attacked[0].distances)
     return tuple(
-        Stand(
+        RobustAccuracy(
             radius,
             Share(sum(a.certified == a.label and a.radius >= radius for a in attacked), total),
             {name: Share(sum(a.survives(radius, name) for a in attacked), total) for name in adversaries},
@@ -50,7 +50,7 @@ def stands(attacked: Sequence[Attacked], radii: Sequence[float]) -> tuple[Stand,
     )
 
 
-def attack_table(rows: Sequence[Stand]) -> Table:
+def attack_table(rows: Sequence[RobustAccuracy]) -> Table:
     """For a terminal: percentages with their 95% intervals, certified ones rounded down, what is left rounded up."""
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, caption_justify="left")
     table.caption = Text(

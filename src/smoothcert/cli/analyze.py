@@ -47,7 +47,7 @@ def analyze(
     if alpha is not None or n is not None:
         results = [analysis.reanalyse(result, alpha=alpha, n=n) for result in results]
     if shared:
-        results = analysis.shared(results)
+        results = analysis.on_shared_inputs(results)
     rows = [*results, analysis.upper_envelope(results)] if envelope else results
     summary = analysis.summarise(rows, None if radii is None else o.numbers(radii), seeds=seeds)
     if figure is not None:

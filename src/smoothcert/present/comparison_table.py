@@ -6,7 +6,7 @@ from rich import box
 from rich.table import Table
 from rich.text import Text
 
-from smoothcert.analysis.comparison import Comparison, Duel, plus
+from smoothcert.analysis.comparison import Comparison, SignTest, plus
 from smoothcert.analysis.measures import Interval
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends, radius_title
 from smoothcert.stats.rounding import down, percent, up
@@ -29,11 +29,11 @@ def comparison_table(comparison: Comparison) -> Table:
     acr = [down(value, RADIUS_DIGITS) for value in (comparison.acr_a, comparison.acr_b)]
     size, ends = down(abs(comparison.acr_difference), RADIUS_DIGITS), radius_ends(comparison.acr_interval)
     change = _change(comparison.acr_difference, size, comparison.acr_interval)
-    table.add_row("ACR", *acr, change, *map(plus, ends), *_duel(comparison.radii))
+    table.add_row("ACR", *acr, change, *map(plus, ends), *_sign_test(comparison.radii))
     for at in comparison.accuracy:
         shares, ends = [percent(at.a.value), percent(at.b.value)], percent_ends(at.interval)
         change = _change(at.difference, percent(abs(at.difference)), at.interval)
-        table.add_row(f"% at {radius_title(at.radius)}", *shares, change, *map(plus, ends), *_duel(at.only))
+        table.add_row(f"% at {radius_title(at.radius)}", *shares, change, *map(plus, ends), *_sign_test(at.only))
     return table
 
 
@@ -42,8 +42,8 @@ def p_text(p: float) -> str:
     return "<0.0001" if p < 1e-4 else up(p, 4)
 
 
-def _duel(duel: Duel) -> list[str]:
-    return [str(duel.a), str(duel.b), p_text(duel.p_value)]
+def _sign_test(counts: SignTest) -> list[str]:
+    return [str(counts.a), str(counts.b), p_text(counts.p_value)]
 
 
 def _change(difference: float, size: str, interval: Interval) -> Text:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothcert.analysis.measures import gains
-from smoothcert.analysis.results import Results, shared
+from smoothcert.analysis.results import Results, on_shared_inputs
 from smoothcert.present.figures.canvas import (
     COLOURS,
     FAINT,
@@ -34,7 +34,7 @@ def radius_scatter(a: Results, b: Results, path: str | Path) -> Path:
 
 def radius_scatter_figure(a: Results, b: Results) -> Figure:
     """The figure of `radius_scatter`: points where a is better, where b is, ties, and the line between."""
-    pair = shared([a, b])
+    pair = on_shared_inputs([a, b])
     x, y = (np.array(gains(result.records)) for result in pair)  # (n,) each
     figure, axes = canvas(4.6, 4.9)
     largest = 1.04 * float(max(x.max(), y.max())) or 1.0
