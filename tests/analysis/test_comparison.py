@@ -7,12 +7,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from smoothcert.analysis import Results, average_certified_radius, certified_accuracy, compare
+from smoothcert.analysis import Results, asked_up_to, average_certified_radius, certified_accuracy, compare
 from smoothcert.analysis.comparison import SignTest, plus
 from smoothcert.core.errors import InputError
+from smoothcert.noise import Gaussian
 from smoothcert.present import comparison_table
 from smoothcert.present.comparison_table import p_text
+from smoothcert.procedures import Fixed, Procedure, Sequential, converse
 from smoothcert.runs import Record
+from smoothcert.stats import Tally
 
 rows = st.lists(st.tuples(st.booleans(), st.floats(0, 4)), min_size=1, max_size=30)
 
@@ -134,7 +137,7 @@ def test_the_table_rounds_differences_towards_nothing_and_intervals_outwards() -
     a = results("a", [(i < 2, 0.29) for i in range(3)])
     b = results("b", [(i < 1, 0.29) for i in range(3)])
     table = comparison_table(compare(a, b, [0.1]))
-    cells = [list(map(str, column.cells)) for column in table.columns]
+    cells = [list(map(str, table.names)), *(list(map(str, column.cells)) for column in table.columns)]
     assert cells[0] == ["ACR", "% at 0.1"]
     assert cells[1] == ["0.1933", "66.6"]
     assert cells[2] == ["0.0966", "33.3"]
@@ -146,3 +149,24 @@ def test_notes_are_said_once() -> None:
     a, b = results("a", [(True, 0.5)], note="rounded"), results("b", [(True, 0.5)], note="rounded")
     assert compare(a, b).notes == ("rounded",)
     assert compare(a, results("b", [(True, 0.5)])).notes == ("a: rounded",)
+
+
+def decided(name: str, *radii: float, sigma: float = 0.25) -> Results:
+    """Forty inputs with all votes for the right class, asked about these radii; none: the largest is looked for."""
+    procedure: Procedure = Sequential(radius=radii, n=10_000) if radii else Fixed(n=10_000)
+    made = converse(procedure.certify(Gaussian(sigma)), lambda ask: Tally((ask.n, 0)))
+    return Results(name, tuple(Record.of(i, 0, made, 0.1) for i in range(40)))
+
+
+def test_what_was_not_asked_is_not_compared() -> None:
+    assert (asked_up_to(decided("a", 0.25, 0.5).records), asked_up_to(decided("b").records)) == (0.5, math.inf)
+    got = compare(decided("a", 0.25, 0.5), decided("b"), [0.25, 0.5, 0.75])
+    assert [at.radius for at in got.accuracy] == [0.25, 0.5]
+    assert got.warnings == ("a: it was not asked about radii beyond 0.5, so 0.75 cannot be compared",)
+    assert not got.same_question
+    assert "cannot be compared by their ACR: they were asked about other radii" in got.sentence
+    assert got.acr_interval.high < 0, "though the numbers alone would say that b is better"
+    same = compare(decided("a", 0.25, 0.5), decided("b", 0.25, 0.5, sigma=0.5))
+    assert same.same_question
+    assert same.warnings == ()
+    assert [at.radius for at in same.accuracy] == [0, 0.25, 0.5]

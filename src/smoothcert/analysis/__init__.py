@@ -1,7 +1,7 @@
 """From records to numbers. Everything here can be computed again without a model; no torch."""
 
 from smoothcert.analysis.comparison import AtRadius, Comparison, SignTest, compare
-from smoothcert.analysis.envelope import largest, upper_envelope
+from smoothcert.analysis.envelope import UpperEnvelope, oracle, upper_envelope
 from smoothcert.analysis.folders import Leaderboard, leaderboard
 from smoothcert.analysis.logs import Log, read_log
 from smoothcert.analysis.measures import (
@@ -10,6 +10,7 @@ from smoothcert.analysis.measures import (
     abstention_rate,
     abstentions,
     acr_interval,
+    asked_up_to,
     average_certified_radius,
     certified_accuracy,
     certified_shares,
@@ -29,6 +30,7 @@ from smoothcert.analysis.robustness import (
     robustness_index,
 )
 from smoothcert.analysis.seeds import Average, MeanAndDeviation, average, averages, by_method
+from smoothcert.analysis.subset import describe_subset
 from smoothcert.analysis.summary import Row, Summary, summarise, usual_radii
 
 __all__ = [
@@ -45,9 +47,11 @@ __all__ = [
     "Share",
     "SignTest",
     "Summary",
+    "UpperEnvelope",
     "abstention_rate",
     "abstentions",
     "acr_interval",
+    "asked_up_to",
     "at_least",
     "average",
     "average_certified_radius",
@@ -56,7 +60,7 @@ __all__ = [
     "certified_accuracy",
     "certified_shares",
     "compare",
-    "largest",
+    "describe_subset",
     "leaderboard",
     "log_ball_volume",
     "log_mean_volume",
@@ -64,6 +68,7 @@ __all__ = [
     "mean_interval",
     "mean_seconds",
     "on_shared_inputs",
+    "oracle",
     "per_class",
     "read",
     "read_all",

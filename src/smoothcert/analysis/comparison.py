@@ -19,6 +19,7 @@ from smoothcert.analysis.measures import (
     RESAMPLES,
     Interval,
     Share,
+    asked_up_to,
     average_certified_radius,
     certified_shares,
     gains,
@@ -93,6 +94,7 @@ class Comparison:
     accuracy: tuple[AtRadius, ...]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader of the numbers should know
+    same_question: bool = True  # both looked for the largest radius, or both decided the same radii
 
     @property
     def acr_difference(self) -> float:
@@ -107,6 +109,11 @@ class Comparison:
         count = f"on {self.inputs} shared inputs"
         if self.inputs < FEWEST:
             return f"{self.a} and {self.b} share {self.inputs} inputs, too few for a verdict: give {FEWEST} or more."
+        if not self.same_question:
+            return (
+                f"{self.a} and {self.b} cannot be compared by their ACR: they were asked about other radii; compare "
+                f"certified accuracy at the radii both were asked about ({count})."
+            )
         if low > 0 or high < 0:
             better, worse = (self.a, self.b) if low > 0 else (self.b, self.a)
             least = down(low if low > 0 else -high, 4)
@@ -126,6 +133,7 @@ class Comparison:
                 "difference": self.acr_difference,
                 "interval": asdict(self.acr_interval),
             },
+            "same_question": self.same_question,
             "radii": self.radii.to_json(),
             "accuracy": [at.to_json() for at in self.accuracy],
             "sentence": self.sentence,
@@ -140,13 +148,15 @@ def compare(
     """Compare on the inputs that both cover; refuse other data, other labels and other norms.
 
     Differences are a - b, each with a 95% percentile bootstrap interval that resamples inputs (pairs stay together);
-    where no input differs it has no width. p-values are exact; they are not corrected for looking at several radii.
+    where no input differs it has no width. Radii that one of the two was not asked about are left out, with a warning.
+    p-values are exact; they are not corrected for looking at several radii.
     """
     pair = on_shared_inputs([a, b])
     if doubts := subset_warnings(pair):
         raise InputError(f"there is nothing to compare: {doubts[0]}")
     gained = np.array([gains(result.records) for result in pair])  # (2, n), column i is one input
     chosen = usual_radii(pair) if radii is None else tuple(float(r) for r in radii)
+    limit = min(asked_up_to(result.records) for result in pair)
     return Comparison(
         a=a.name,
         b=b.name,
@@ -155,9 +165,10 @@ def compare(
         acr_b=average_certified_radius(pair[1].records),
         acr_interval=mean_interval((gained[0] - gained[1]).tolist(), seed=seed, resamples=resamples),
         radii=_sign_test(gained[0] > gained[1], gained[1] > gained[0]),
-        accuracy=tuple(_at(radius, pair, seed, resamples) for radius in chosen),
-        warnings=_warnings(a, b, len(pair[0].records)),
+        accuracy=tuple(_at(radius, pair, seed, resamples) for radius in chosen if radius <= limit),
+        warnings=(*_warnings(a, b, len(pair[0].records)), *_not_asked(pair, chosen)),
         notes=_notes(a, b),
+        same_question=len({decided_radii(result) for result in pair}) == 1,
     )
 
 
@@ -190,6 +201,22 @@ def _warnings(a: Results, b: Results, common: int) -> tuple[str, ...]:
         if len(result.records) > common:
             named.append(f"{result.name}: only the {common} of its {len(result.records)} inputs that both cover count")
     return tuple(named)
+
+
+def _not_asked(pair: Sequence[Results], radii: Sequence[float]) -> list[str]:
+    limits = {result.name: asked_up_to(result.records) for result in pair}
+    beyond = {name: [str(r).removesuffix(".0") for r in radii if r > limit] for name, limit in limits.items()}
+    return [
+        f"{name}: it was not asked about radii beyond {limits[name]:g}, so {', '.join(left)} cannot be compared"
+        for name, left in beyond.items()
+        if left
+    ]
+
+
+def decided_radii(result: Results) -> frozenset[float]:
+    """The radii that the run was asked to decide; none where the largest was looked for."""
+    certificates = [record.certificate for record in result.records if record.certificate is not None]
+    return frozenset(decision.radius for certificate in certificates for decision in certificate.decisions)
 
 
 def _notes(a: Results, b: Results) -> tuple[str, ...]:

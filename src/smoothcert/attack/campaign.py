@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attack.adversaries import Adversary, AttackEffort, adversary
+from smoothcert.attack.adversaries import STANDARD, Adversary, AttackEffort, adversary, left_out
 from smoothcert.attack.records import Attacked, Violation
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import device_of
@@ -27,6 +27,7 @@ from smoothcert.runs import Record, Run
 
 JUDGE = Predict(n=100_000, alpha=1e-6)
 """What it takes to call a certificate false."""
+NEAR = 0.99  # of a radius: a point as far as that has used it up
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,7 @@ class AttackCampaign:
         """All that decides what will be found at the inputs `indices` of the run: the configuration of an attack."""
         return {
             "attacks": list(self.adversaries),
+            **({"autoattack": list(STANDARD)} if "autoattack" in self.adversaries else {}),
             "radii": list(self.radii),
             **asdict(self.effort),
             "votes": self.votes,
@@ -89,6 +91,7 @@ class AttackCampaign:
                 r.radius,
                 self._with(distances[i], violations[i]),
                 violations[i],
+                self._left_out(x.shape[1:]),
             )
             for i, r in enumerate(records)
         ]
@@ -100,8 +103,8 @@ class AttackCampaign:
         if not rows:
             return out
         radii = [records[i].radius for i in rows]
-        points, norms = self._points(attack, x[rows], [records[i].prediction for i in rows], radii)
-        for i, point, norm, answer in zip(rows, points, norms, self._answers(points), strict=True):
+        points, norms, answers = self._points(attack, x[rows], [records[i].prediction for i in rows], radii)
+        for i, point, norm, answer in zip(rows, points, norms, answers, strict=True):
             if answer == records[i].prediction:
                 continue
             (verdict,) = self.judge.predict(point[None], JUDGE)
@@ -118,22 +121,41 @@ class AttackCampaign:
             rows = [i for i, r in enumerate(records) if out[i] is None and radius > r.radius and clean[i] == r.label]
             if not rows or not radius:
                 continue
-            points, norms = self._points(attack, x[rows], [clean[i] for i in rows], [radius] * len(rows))
-            for i, norm, answer in zip(rows, norms, self._answers(points), strict=True):
+            _, norms, answers = self._points(attack, x[rows], [clean[i] for i in rows], [radius] * len(rows))
+            for i, norm, answer in zip(rows, norms, answers, strict=True):
                 if answer != clean[i]:
                     out[i] = norm
         return out
 
     def _points(
         self, attack: Adversary, x: Tensor, away_from: Sequence[int], radii: Sequence[float]
-    ) -> tuple[Tensor, list[float]]:
-        """Perturbed inputs, each strictly nearer than its radius, and their distances rounded up."""
+    ) -> tuple[Tensor, list[float], list[int]]:
+        """Perturbed inputs, each strictly nearer than its radius, their distances rounded up, and the answers there.
+
+        Attacks of smallest norm stop a hair beyond the boundary that some draws show, which may be the near side of the
+        true one: where the answer has not changed, the rest of the radius is gone in the same direction.
+        """
         y, eps = torch.tensor(away_from), torch.tensor(radii)
         model = self.smoothed.model
         assert isinstance(model, nn.Module)
         deltas = torch.stack([self._deltas(row) for row in x])
-        points = attack(model, *(tensor.to(self._device) for tensor in (x, y, deltas, eps))).to(x.device)
-        return strictly_inside(x, points, torch.tensor(radii, dtype=torch.float64), self._levels)
+        moved = attack(model, *(tensor.to(self._device) for tensor in (x, y, deltas, eps))).to(x.device)
+        limits = torch.tensor(radii, dtype=torch.float64)
+        points, norms = strictly_inside(x, moved, limits, self._levels)
+        answers = self._answers(points)
+        rows = [i for i, answer in enumerate(answers) if answer == away_from[i] and 0 < norms[i] < NEAR * radii[i]]
+        if rows:
+            further = stretched(x[rows], points[rows], limits[rows])
+            ends, far = strictly_inside(x[rows], further, limits[rows], self._levels)
+            for row, end, norm, answer in zip(rows, ends, far, self._answers(ends), strict=True):
+                if answer != away_from[row]:
+                    points[row], norms[row], answers[row] = end, norm, answer
+        return points, norms, answers
+
+    def _left_out(self, shape: Sequence[int]) -> dict[str, dict[str, str]]:
+        """By adversary, what of it this classifier does not allow, with the reason."""
+        parts = {name: left_out(name, self.smoothed.num_classes, shape) for name in self.adversaries}
+        return {name: skipped for name, skipped in parts.items() if skipped}
 
     def _deltas(self, x: Tensor) -> Tensor:
         stream = generator(self.smoothed.seed, input_id(x), "attack", 0)
@@ -176,6 +198,14 @@ def refuse_scopes(records: Sequence[Record]) -> None:
             "attack cannot ask a memory: inside its regions the memory itself answers, so nothing below a radius can "
             "change; see smoothcert verify --memory"
         )
+
+
+def stretched(x: Tensor, points: Tensor, radii: Tensor) -> Tensor:
+    """Points (B, ...) in the same directions from x, as far as the radii (B,), inside [0, 1]."""
+    moved = points.double() - x.double()
+    longer = radii / moved.flatten(1).norm(dim=1).clamp(min=1e-12)  # (B,)
+    ends: Tensor = (x.double() + moved * longer.view(-1, *[1] * (x.dim() - 1))).clamp(0, 1).float()
+    return ends
 
 
 def strictly_inside(x: Tensor, points: Tensor, radii: Tensor, levels: int | None) -> tuple[Tensor, list[float]]:
