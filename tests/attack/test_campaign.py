@@ -1,15 +1,19 @@
 """Attacks on classifiers whose true distances are known: they find what is there, and nothing where nothing is."""
 
 import dataclasses
+import json
+import math
+from typing import Any
 
 import pytest
 import torch
 from torch import nn
 
 from smoothcert import Fixed, Gaussian, InputError, Smoothed, Uniform
-from smoothcert.attack.adversaries import AttackEffort
+from smoothcert.attack.adversaries import AttackEffort, _autoattack, left_out
 from smoothcert.attack.campaign import AttackCampaign, strictly_inside
 from smoothcert.attack.records import Attacked
+from smoothcert.attack.table import attack_table, robust_accuracies
 from smoothcert.runs import Record
 
 EFFORT = AttackEffort(steps=10, draws=32)
@@ -99,6 +103,80 @@ def test_the_attacks_of_other_packages(name: str) -> None:
         assert true < 1.1
         assert nearest is not None
         assert 0.97 * true <= nearest < 1.2
+
+
+class Recording:
+    """Stands in for nothing: the package's own attack, whose settings are kept."""
+
+    def __init__(self, package: Any) -> None:
+        self.package, self.made = package, list[Any]()
+
+    def AutoAttack(self, *arguments: Any, **options: Any) -> Any:
+        self.made.append(self.package.AutoAttack(*arguments, **options))
+        self.made[-1].square.n_queries = 20  # 5000 of them are the same, and slow
+        return self.made[-1]
+
+
+@pytest.mark.parametrize(
+    ("classes", "shape", "attacks", "targets"),
+    [
+        (10, (1, 8, 8), ["apgd-ce", "apgd-t", "fab-t", "square"], 9),
+        (4, (3, 28, 28), ["apgd-ce", "apgd-t", "fab-t", "square"], 3),
+        (12, (1, 14, 14), ["apgd-ce", "apgd-t", "fab-t"], 9),
+        (3, (1, 32, 32), ["apgd-ce", "fab-t", "square"], 2),
+        (2, (6,), ["apgd-ce", "fab-t"], 1),
+    ],
+)
+def test_autoattack_is_its_standard_set_less_what_it_says(
+    classes: int, shape: tuple[int, ...], attacks: list[str], targets: int
+) -> None:
+    package = Recording(pytest.importorskip("pyautoattack"))
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Flatten(), nn.Linear(math.prod(shape), classes, bias=False))
+    with torch.no_grad():
+        model[1].weight[:] = torch.eye(classes, math.prod(shape))  # class i where pixel i is the largest
+    x = torch.full((1, *shape), 0.5)
+    x.view(-1)[0] = 0.7
+    found = _autoattack(package, model, x, torch.tensor([0]), 2.0)
+    (made,) = package.made
+    assert made.attacks_to_run == attacks
+    assert made.apgd_targeted.n_target_classes == made.fab.n_target_classes == targets
+    assert int(model(found).argmax()) != 0
+    # Each of them alone: none fails on such a classifier.
+    for name in attacks:
+        made.attacks_to_run = [name]
+        points, _ = made.run_standard_evaluation(x, torch.tensor([0]))
+        assert float((points - x).norm()) <= 2.0 + 1e-5, name
+    assert set(left_out("autoattack", classes, shape)) == {"apgd-ce", "apgd-t", "fab-t", "square"} - set(attacks)
+
+
+def test_what_was_left_out_is_in_the_record_and_below_the_table() -> None:
+    pytest.importorskip("pyautoattack")
+    quick = AttackEffort(steps=2, draws=2)
+    of, x = dataclasses.replace(campaign(Gaussian(0.25), "autoattack", "pgd", radii=(1.2,)), effort=quick), inputs(1)
+    found = [Attacked.from_json(json.loads(json.dumps(a.to_json()))) for a in of.attack(x, records(of, x))]
+    reasons = {"apgd-t": "its loss needs 4 classes, there are 2", "square": "its squares do not fit inputs of shape 6"}
+    assert [a.left_out for a in found] == [{"autoattack": reasons}]
+    rows = robust_accuracies(found, [0.0, 1.2])
+    said = "Left out: autoattack without apgd-t (its loss needs 4 classes, there are 2); autoattack without square"
+    assert said in attack_table(rows).caption
+    assert rows[0].to_json()["left_out"][1] == "autoattack without square (its squares do not fit inputs of shape 6)"
+    assert (
+        "Left out" not in attack_table(robust_accuracies([dataclasses.replace(found[0], left_out={})], [0.0])).caption
+    )
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_an_attack_of_smallest_norm_goes_on_to_the_radius(seed: int) -> None:
+    """Its point is a hair beyond the boundary that some draws show: on either side of the true one, as it happens."""
+    pytest.importorskip("foolbox")
+    name, x = "foolbox:L2DeepFoolAttack", inputs(4)
+    smoothed, judge = (Smoothed(halves(), 2, Gaussian(0.25), seed=s, workers=1) for s in (seed, seed + 100))
+    of = AttackCampaign(smoothed, judge, (name,), (1.2,), EFFORT)
+    for attacked, true in zip(of.attack(x, records(of, x)), distance(x).tolist(), strict=True):
+        nearest = attacked.distances[name]
+        assert nearest is not None
+        assert 0.9 * true <= nearest < 1.2
 
 
 @pytest.mark.parametrize("levels", [None, 255])
