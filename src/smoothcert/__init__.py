@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from smoothcert import analysis as analysis
     from smoothcert import datasets as datasets
     from smoothcert import models as architectures  # noqa: F401
+    from smoothcert import present as present
     from smoothcert.analysis import measures as measures
     from smoothcert.core.errors import InputError as InputError
     from smoothcert.engine import DDRS as DDRS
@@ -91,6 +92,7 @@ _MODULES = {
     "datasets": "smoothcert.datasets",
     "measures": "smoothcert.analysis.measures",
     "objectives": "smoothcert.training.objectives",
+    "present": "smoothcert.present",
     "recipes": "smoothcert.training.recipes",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

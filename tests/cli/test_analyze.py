@@ -107,15 +107,37 @@ def test_another_alpha_and_fewer_draws(folder: Path) -> None:
     assert "computed again from the stored votes at alpha 0.05" in " ".join(text.split())
 
 
-def test_seeds_are_averaged_and_the_envelope_is_added(folder: Path) -> None:
-    done = call("analyze", folder / "seed0", folder / "seed1", "--seeds", "--envelope", "--json")
+def test_seeds_are_averaged_and_the_best_is_added_in_two_senses(folder: Path) -> None:
+    pair = [folder / "seed0", folder / "seed1"]
+    done = call("analyze", *pair, "--seeds", "--envelope", "--oracle", "--json")
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)
     acrs = [row["acr"] for row in data["rows"]]
-    assert data["rows"][2]["name"] == "best of each input (UE)"
-    assert acrs[2] >= max(acrs[:2])
+    assert data["rows"][2]["name"] == "oracle (best of each input)"
+    assert acrs[2] > max(acrs[:2]) == data["envelope"]["acr"]["value"]
+    best = max(zip(acrs[:2], ("seed0", "seed1"), strict=True))
+    assert data["envelope"]["acr"]["of"] == best[1]
     assert data["averages"][0]["acr"]["mean"] == pytest.approx(sum(acrs[:2]) / 2)
-    assert "mean of 2: seed*" in call("analyze", folder / "seed0", folder / "seed1", "--seeds").stdout
+    assert "mean of 2: seed*" in call("analyze", *pair, "--seeds").stdout
+    only = json.loads(call("analyze", *pair, "--envelope", "--json").stdout)
+    assert [row["name"] for row in only["rows"]] == ["seed0", "seed1"]
+    assert only["envelope"] == data["envelope"]
+    text = call("analyze", *pair, "--envelope", "--oracle").stdout
+    assert "upper envelope (UE)" in text
+    assert "knowing the truth: no classifier does that" in " ".join(text.split())
+
+
+def test_savings_are_measured_against_the_run_that_is_named(folder: Path) -> None:
+    (row,) = json.loads(call("analyze", folder / "sequential", "--json").stdout)["rows"]
+    assert (row["savings"]["against"], row["savings"]["baseline_draws"]) == ("fixed n", 600)
+    done = call("analyze", folder / "sequential", folder / "seed1", "--against", folder / "seed0", "--json")
+    assert done.exit_code == 0, done.output
+    sequential, other = (row["savings"] for row in json.loads(done.stdout)["rows"])
+    assert (sequential["against"], sequential["baseline_draws"], sequential["time_rf"]) == ("seed0", 600, 1)
+    assert sequential["sample_rf"] == 600 / sequential["mean_draws"] > 1
+    assert (other["sample_rf"], other["time_against"]) == (1, "seed0")
+    refused = call("analyze", folder / "sequential", "--against", folder / "low.tsv")
+    assert (refused.exit_code, "cannot be measured against low" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("kind", [None, "curves", "sigma", "draws", "saved"])
@@ -141,7 +163,9 @@ def test_every_kind_of_figure(folder: Path, tmp_path: Path, kind: str | None) ->
         (["low.tsv", "seed0", "--envelope"], "there is no envelope"),
         (["seed0", "--kind", "pie", "--figure", "a.png"], "--kind must be one of curves, sigma, draws, saved"),
         (["seed0", "--kind", "draws"], "--kind draws needs --figure"),
-        (["seed0", "seed1", "--envelope", "--kind", "draws", "--figure", "a.png"], "--envelope does not go with"),
+        (["seed0", "seed1", "--envelope", "--kind", "draws", "--figure", "a.png"], "--envelope and --oracle do not go"),
+        (["low.tsv", "seed0", "--oracle"], "there is no oracle"),
+        (["seed0", "--against", "nowhere"], "nowhere does not exist"),
         (["seed0", "--figure", "a.gif"], "must end in .png, .svg, .pdf"),
         (["low.tsv", "--kind", "sigma", "--figure", "a.png"], "low does not record the noise"),
         (["seed0", "--radii", "a,b"], "--radii must be numbers"),

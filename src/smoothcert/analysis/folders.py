@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smoothcert.analysis.measures import average_certified_radius
-from smoothcert.analysis.results import Results, read, read_all, shared, subset_warnings
+from smoothcert.analysis.results import Results, on_shared_inputs, read, read_all, subset_warnings
 from smoothcert.core.errors import InputError
 
 
 @dataclass(frozen=True)
-class Board:
+class Leaderboard:
     """What was read, and what was left out with the reason."""
 
     results: tuple[Results, ...]
     skipped: tuple[str, ...] = ()
 
 
-def leaderboard(sources: Sequence[str | Path]) -> Board:
+def leaderboard(sources: Sequence[str | Path]) -> Leaderboard:
     """Read runs, logs, and folders that hold them at any depth.
 
     What is named itself is refused if it cannot be read; what only lies in a folder is skipped, with the reason. As
@@ -45,7 +45,7 @@ def leaderboard(sources: Sequence[str | Path]) -> Board:
     results = read_all(list(dict.fromkeys(paths)) if searched else paths)
     if searched:
         results = _ranked(results)
-    return Board(tuple(results), tuple(skipped))
+    return Leaderboard(tuple(results), tuple(skipped))
 
 
 def is_folder_of_results(path: Path) -> bool:
@@ -65,7 +65,7 @@ def _ranked(results: Sequence[Results]) -> list[Results]:
 
 def _compete(a: Results, b: Results) -> bool:
     """They share inputs, and nothing says that these are other data or other norms."""
-    return not a.indices.isdisjoint(b.indices) and not subset_warnings(shared([a, b]))
+    return not a.indices.isdisjoint(b.indices) and not subset_warnings(on_shared_inputs([a, b]))
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -10,7 +10,8 @@ from fractions import Fraction
 from typing import Any
 
 from smoothcert.analysis import measures
-from smoothcert.analysis.draw_savings import Savings, savings
+from smoothcert.analysis.draw_savings import DrawSavings, draw_savings
+from smoothcert.analysis.envelope import UpperEnvelope, upper_envelope
 from smoothcert.analysis.logs import LARGEST
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
@@ -34,13 +35,13 @@ class Row:
     subset: str
     acr: float
     acr_interval: Interval
-    accuracy: tuple[Share, ...]  # one per radius of the summary
+    accuracy: tuple[Share | None, ...]  # one per radius of the summary; None: it was not asked
     abstentions: Share
     mean_draws: float | None
     draws_interval: Interval | None  # of the mean, over inputs like these; None as the mean is
     mean_seconds: float | None
     seconds_interval: Interval | None
-    savings: Savings | None  # None: nothing to compare with
+    savings: DrawSavings | None  # None: nothing to compare with
     settings: Mapping[str, Any]
 
     @property
@@ -66,7 +67,7 @@ class Row:
             "acr_interval": dataclasses.asdict(self.acr_interval),
             "draws_interval": None if self.draws_interval is None else dataclasses.asdict(self.draws_interval),
             "seconds_interval": None if self.seconds_interval is None else dataclasses.asdict(self.seconds_interval),
-            "accuracy": [{"radius": r, **share.to_json()} for r, share in zip(radii, self.accuracy, strict=True)],
+            "accuracy": [measures.share_json(s, r) for r, s in zip(radii, self.accuracy, strict=True)],
             "abstentions": self.abstentions.to_json(),
             "savings": None if self.savings is None else self.savings.to_json(),
             "total_draws": self.total_draws,
@@ -83,6 +84,7 @@ class Summary:
     rows: tuple[Row, ...]
     warnings: tuple[str, ...]
     averages: tuple[Average, ...] = ()  # over seeds, where they were asked for
+    envelope: UpperEnvelope | None = None  # the largest of each number, where it was asked for
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -95,7 +97,7 @@ class Summary:
 
     @property
     def costs(self) -> tuple[str, ...]:
-        """What each row saved against fixed n, and what an ensemble asked of its members, in a line each."""
+        """What each row saved against its baseline, and what an ensemble asked of its members, in a line each."""
         said = ((row.name, row.savings, row.settings.get("cost")) for row in self.rows)
         return tuple(f"{name}: {words}" for name, *both in said for words in both if words is not None)
 
@@ -106,27 +108,37 @@ class Summary:
             "level": measures.LEVEL,
             "rows": [row.to_json(self.radii) for row in self.rows],
             "averages": [average.to_json(self.radii) for average in self.averages],
+            "envelope": None if self.envelope is None else self.envelope.to_json(self.radii),
             "warnings": list(self.warnings),
         }
 
 
 def summarise(
-    results: Sequence[Results], radii: Sequence[float] | None = None, *, seeds: bool = False, seed: int = 0
+    results: Sequence[Results],
+    radii: Sequence[float] | None = None,
+    *,
+    seeds: bool = False,
+    envelope: bool = False,
+    against: Results | None = None,
+    seed: int = 0,
 ) -> Summary:
     """Measure every result at the same radii (chosen by `usual_radii` if none are given).
 
-    With `seeds`, methods of which there are several runs are averaged too. `seed` is that of the bootstrap of the ACR.
+    With `seeds`, methods of which there are several runs are averaged too; with `envelope`, the `upper_envelope` of all
+    but oracles is there. `against` is the baseline of what is saved. `seed` is that of the bootstrap of the ACR.
     Warnings of the results carry their name; those about the comparison follow.
     """
     if not results:
         raise InputError("results must hold at least one run or log")
     chosen = usual_radii(results) if radii is None else tuple(float(r) for r in radii)
     named = [f"{result.name}: {warning}" for result in results for warning in result.warnings]
+    members = [result for result in results if "oracle" not in result.settings]
     return Summary(
         chosen,
-        tuple(_row(result, chosen, seed, results) for result in results),
+        tuple(_row(result, chosen, seed, results, against) for result in results),
         (*named, *subset_warnings(results)),
         averages(results, chosen) if seeds else (),
+        upper_envelope(members, chosen) if envelope else None,
     )
 
 
@@ -172,7 +184,7 @@ def _round_numbers(size: float) -> Iterator[Fraction]:
         power += 1
 
 
-def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Results]) -> Row:
+def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Results], against: Results | None) -> Row:
     return Row(
         name=result.name,
         noise=_noise(result.settings),
@@ -182,13 +194,13 @@ def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Re
         subset=result.subset,
         acr=measures.average_certified_radius(result.records),
         acr_interval=measures.acr_interval(result.records, seed=seed),
-        accuracy=measures.certified_shares(result.records, radii),
+        accuracy=measures.asked_shares(result.records, radii),
         abstentions=measures.abstentions(result.records),
         mean_draws=measures.mean_draws(result.records),
         draws_interval=_cost_interval([record.draws for record in result.records], seed),
         mean_seconds=measures.mean_seconds(result.records),
         seconds_interval=_cost_interval([record.seconds for record in result.records], seed),
-        savings=savings(result, others),
+        savings=None if "oracle" in result.settings else draw_savings(result, others, against),
         settings=result.settings,
     )
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from smoothcert.core.errors import InputError
@@ -33,6 +33,7 @@ class Attacked:
     radius: float  # certified
     distances: Mapping[str, float | None]  # by adversary: l2 norm that changed the answer, rounded up; None: not found
     violation: Violation | None = None
+    left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by adversary: its parts not run, and why
 
     def survives(self, radius: float, adversary: str | None = None) -> bool:
         """The answer is right and no perturbation up to `radius` that changes it was found (by any, or by one)."""
@@ -42,7 +43,8 @@ class Attacked:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; floats keep full precision."""
         violation = None if self.violation is None else vars(self.violation)
-        return vars(self) | {"distances": dict(self.distances), "violation": violation}
+        left_out = {name: dict(parts) for name, parts in self.left_out.items()}
+        return vars(self) | {"distances": dict(self.distances), "violation": violation, "left_out": left_out}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Attacked:

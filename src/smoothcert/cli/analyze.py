@@ -26,7 +26,18 @@ def analyze(
     shared: Annotated[bool, typer.Option("--shared", help="Only the inputs that all have in common.")] = False,
     alpha: Annotated[float | None, typer.Option(help="Compute runs of fixed again at this alpha, from votes.")] = None,
     n: Annotated[int | None, typer.Option(help="Compute runs of fixed again with so many of their draws.")] = None,
-    envelope: Annotated[bool, typer.Option("--envelope", help="Add the best of each input over all (UE).")] = False,
+    envelope: Annotated[bool, typer.Option("--envelope", help="Add the largest of each number over all (UE).")] = False,
+    oracle: Annotated[
+        bool, typer.Option("--oracle", help="Add the best of each input, chosen knowing the truth: no classifier's.")
+    ] = False,
+    against: Annotated[
+        Path | None,
+        typer.Option(
+            help="Run that draws and time are saved against (SampleRF, TimeRF): for a consensus the full ensemble. "
+            "Default: fixed n.",
+            show_default=False,
+        ),
+    ] = None,
     seeds: Annotated[bool, typer.Option("--seeds", help="Add mean and deviation of runs that differ in seed.")] = False,
     figure: Annotated[Path | None, typer.Option(help="Save a figure: .png, .svg or .pdf.")] = None,
     kind: Annotated[
@@ -41,17 +52,28 @@ def analyze(
     from smoothcert import analysis
 
     form = _format({"markdown": markdown, "latex": latex, "csv": csv, "json": as_json})
-    _check_kind(kind, figure, envelope)
+    _check_kind(kind, figure, envelope or oracle)
     board = analysis.leaderboard(sources)
     results = list(board.results)
+    # The baseline goes the same way as the results.
+    baseline = [] if against is None else [analysis.read(against)]
     if alpha is not None or n is not None:
-        results = [analysis.reanalyse(result, alpha=alpha, n=n) for result in results]
+        results, baseline = (
+            [analysis.reanalyse(result, alpha=alpha, n=n) for result in some] for some in (results, baseline)
+        )
     if shared:
-        results = analysis.shared(results)
-    rows = [*results, analysis.upper_envelope(results)] if envelope else results
-    summary = analysis.summarise(rows, None if radii is None else o.numbers(radii), seeds=seeds)
+        common = analysis.on_shared_inputs([*results, *baseline])
+        results, baseline = common[: len(results)], common[len(results) :]
+    rows = [*results, analysis.oracle(results)] if oracle else results
+    summary = analysis.summarise(
+        rows,
+        None if radii is None else o.numbers(radii),
+        seeds=seeds,
+        envelope=envelope,
+        against=baseline[0] if baseline else None,
+    )
     if figure is not None:
-        _draw(results, figure, kind or "curves", envelope)
+        _draw(results, figure, kind or "curves", envelope, oracle)
     _print(summary, form, figure)
     for skipped in board.skipped:
         typer.echo(f"warning: skipped: {skipped}", err=True)
@@ -67,21 +89,20 @@ def _format(wanted: dict[str, bool]) -> str:
     return given[0] if given else "terminal"
 
 
-def _check_kind(kind: str | None, figure: Path | None, envelope: bool) -> None:
+def _check_kind(kind: str | None, figure: Path | None, best: bool) -> None:
     if kind is not None and kind not in KINDS:
         raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {kind!r}")
     if kind is not None and figure is None:
         raise InputError(f"--kind {kind} needs --figure, the file to draw to")
-    if envelope and kind not in (None, "curves"):
-        raise InputError(f"--envelope does not go with --kind {kind}; leave one of them out")
+    if best and kind not in (None, "curves"):
+        raise InputError(f"--envelope and --oracle do not go with --kind {kind}; leave one of them out")
 
 
-def _draw(results: list[Results], path: Path, kind: str, envelope: bool) -> None:
-
+def _draw(results: list[Results], path: Path, kind: str, envelope: bool, oracle: bool) -> None:
     from smoothcert.present import acr_by_members, draws_by_votes, draws_saved, radius_accuracy, sigma_histogram
 
     if kind == "curves":
-        radius_accuracy(results, path, envelope=envelope)
+        radius_accuracy(results, path, envelope=envelope, oracle=oracle)
     else:
         drawing = {
             "sigma": sigma_histogram,
@@ -93,7 +114,6 @@ def _draw(results: list[Results], path: Path, kind: str, envelope: bool) -> None
 
 
 def _print(summary: Summary, form: str, figure: Path | None) -> None:
-
     from smoothcert.present import comma_separated, latex, markdown, rich_table
 
     if form == "json":

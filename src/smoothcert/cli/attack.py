@@ -15,7 +15,7 @@ from smoothcert.core.errors import InputError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from smoothcert.attack.campaign import Siege
+    from smoothcert.attack.campaign import AttackCampaign
     from smoothcert.attack.records import Attacked
     from smoothcert.runs import Run
 
@@ -47,11 +47,11 @@ def attack(
     as_json: o.AsJson = False,
 ) -> None:
     """Attack the smoothed classifier: below a certified radius nothing may succeed (status 1 if it does)."""
-    from smoothcert.attack.adversaries import Strength
-    from smoothcert.attack.campaign import Siege, refuse_scopes
-    from smoothcert.attack.figure import robust_accuracy
+    from smoothcert.attack.adversaries import AttackEffort
+    from smoothcert.attack.campaign import AttackCampaign, refuse_scopes
+    from smoothcert.attack.figure import robust_accuracy_curves
     from smoothcert.attack.records import AttackRun
-    from smoothcert.attack.table import attack_table, stands
+    from smoothcert.attack.table import attack_table, robust_accuracies
     from smoothcert.audit.rebuild import certified, refuse_soft
     from smoothcert.models import ensembles
     from smoothcert.present.figures.canvas import check_name
@@ -77,12 +77,12 @@ def attack(
     smoothed = certified(opened, checkpoint.model, classes, **about)
     judge = certified(opened, checkpoint.model, classes, seed=smoothed.seed + 1, **about)
     tried = tuple(_radii(radii, [record.radius for record in records]))
-    siege = Siege(smoothed, judge, tuple(adversary), tried, Strength(steps=steps, draws=draws), votes)
-    attacked = AttackRun.start(out or run / "attack", siege.describe(opened, [record.index for record in records]))
-    found = _attacking(attacked, siege, dataset, records)
-    rows = stands(found, [0.0, *tried])
+    campaign = AttackCampaign(smoothed, judge, tuple(adversary), tried, AttackEffort(steps=steps, draws=draws), votes)
+    attacked = AttackRun.start(out or run / "attack", campaign.describe(opened, [record.index for record in records]))
+    found = _attacking(attacked, campaign, dataset, records)
+    rows = robust_accuracies(found, [0.0, *tried])
     if figure is not None:
-        robust_accuracy(rows, figure)
+        robust_accuracy_curves(rows, figure)
     if as_json:
         typer.echo(json.dumps({"inputs": [a.to_json() for a in found], "rows": [row.to_json() for row in rows]}))
     else:
@@ -100,7 +100,7 @@ def _radii(text: str | None, certified: Sequence[float]) -> list[float]:
     return [round(nice * (i + 1), 6) for i in range(BEYOND)]
 
 
-def _attacking(attacked: Any, siege: Siege, dataset: Any, records: Sequence[Any]) -> list[Attacked]:
+def _attacking(attacked: Any, campaign: AttackCampaign, dataset: Any, records: Sequence[Any]) -> list[Attacked]:
     """Attack what is not recorded yet, under a bar."""
     from smoothcert.cli.progress import bar
 
@@ -110,7 +110,7 @@ def _attacking(attacked: Any, siege: Siege, dataset: Any, records: Sequence[Any]
         task = progress.add_task("attack", total=len(records), completed=len(done), found="")
         broken = 0
         if todo:
-            for one in siege.attack(dataset.tensors([record.index for record in todo]), todo):
+            for one in campaign.attack(dataset.tensors([record.index for record in todo]), todo):
                 writer.append(one)
                 broken += one.violation is not None
                 progress.update(task, advance=1, found=f"{broken} false certificates" if broken else "")

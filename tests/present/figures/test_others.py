@@ -1,12 +1,13 @@
 """Scatter, sizes, sigma and draws: what is on the axes, and that the files are what their names say."""
 
 import dataclasses
+import os
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from smoothcert.analysis import Results, average_certified_radius, upper_envelope
+from smoothcert.analysis import Results, average_certified_radius, oracle
 from smoothcert.core.errors import InputError
 from smoothcert.noise import Gaussian
 from smoothcert.present import (
@@ -70,17 +71,49 @@ def test_every_figure_is_written_in_every_format(tmp_path: Path, suffix: str) ->
     assert all(path.read_bytes().startswith(MAGIC[suffix]) for path in written)
 
 
-def test_the_envelope_stands_above_all_curves() -> None:
+def test_the_envelope_is_the_highest_curve_and_the_oracle_is_called_so() -> None:
     a, b = of_radii(0.1, 0.5, -0.5, 0.0), of_radii(0.2, 0.4, 0.1, 0.0, name="b")
-    (axes,) = radius_accuracy_figure([a, b], envelope=True).axes
-    assert len(axes.lines) == 3
-    assert [text.get_text().split("   ")[1] for text in axes.get_legend().get_texts()] == [
-        "a", "b", "best of each input (UE)",
-    ]  # fmt: skip
+    (axes,) = radius_accuracy_figure([a, b], envelope=True, oracle=True).axes
+    assert len(axes.lines) == 4
+    assert [text.get_text() for text in axes.get_legend().get_texts()] == [
+        "ACR 0.1500   a",
+        "ACR 0.1750   b",
+        "largest ACR 0.1750   upper envelope (UE)",
+        "ACR 0.2000   oracle (best of each input)",
+    ]
     x, y = axes.lines[2].get_data()
-    radii, (value, _, _) = steps(upper_envelope([a, b]))
+    # at 0: 3 of 4 and 4 of 4; at .1: 2, 3; .2: 1, 2; .4: 1, 1; .5: 1, 0: and nothing beyond
+    assert list(zip(x, y, strict=True)) == [(0, 100), (0.1, 75), (0.2, 50), (0.4, 25), (0.5, 25), (0.5, 0)]
+    x, y = axes.lines[3].get_data()
+    radii, (value, _, _) = steps(oracle([a, b]))
     assert (list(x), list(y)) == (radii.tolist(), value.tolist())
     assert len(radius_accuracy_figure([a, b]).axes[0].lines) == 2
+
+
+def test_a_curve_of_decided_radii_ends_with_a_mark_and_not_at_0() -> None:
+    radii, (value, _, high) = steps(STAGED)
+    assert radii[-1] == 0.25, "the largest radius that was asked about"
+    assert value[-1] > 0
+    assert high[-1] > 0
+    (axes,) = radius_accuracy_figure([FIXED, STAGED]).axes
+    curves, marks = [line for line in axes.lines if len(line.get_xdata()) > 1], axes.lines[2:]
+    assert [curve.get_ydata()[-1] for curve in curves] == [0.0, value[-1]]
+    assert [(mark.get_xdata().tolist(), mark.get_ydata().tolist()) for mark in marks] == [([0.25], [value[-1]])]
+    assert axes.get_legend().get_texts()[1].get_text().endswith("(asked up to 0.25)")
+
+
+@pytest.mark.parametrize("suffix", MAGIC)
+def test_a_figure_appears_whole_or_not_at_all(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    target = tmp_path / f"a{suffix}"
+    target.write_text("old")
+
+    def full(*_: object, **__: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "replace", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        radius_accuracy([FIXED], target)
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [(target.name, "old")]
 
 
 def test_the_scatter_has_a_point_per_input_on_its_side_of_the_line() -> None:
@@ -88,10 +121,10 @@ def test_the_scatter_has_a_point_per_input_on_its_side_of_the_line() -> None:
     (axes,) = radius_scatter_figure(a, b).axes
     points = {c.get_label(): c.get_offsets().tolist() for c in axes.collections}
     assert points == {
-        "1 inputs: a larger": [[0.5, 0.4]],
+        "1 input: a larger": [[0.5, 0.4]],
         "2 inputs: b larger": [[0.2, 0.6], [0.0, 0.1]],
-        "1 inputs: equal": [[0.3, 0.3]],
-        "1 inputs: both 0": [[0.0, 0.0]],
+        "1 input: equal": [[0.3, 0.3]],
+        "1 input: both 0": [[0.0, 0.0]],
     }
     assert axes.get_xlabel() == "Certified radius of a"
     assert axes.get_ylabel() == "Certified radius of b"
