@@ -15,6 +15,7 @@ from smoothcert.analysis.results import Results
 from smoothcert.present.figures.canvas import (
     COLOURS,
     DASHES,
+    FIGURES,
     canvas,
     check_name,
     label,
@@ -43,6 +44,7 @@ def radius_accuracy(results: Sequence[Results], path: str | Path, *, envelope: b
     return save(radius_accuracy_figure(results, envelope=envelope), path)
 
 
+@FIGURES.named("curves")
 def radius_accuracy_figure(results: Sequence[Results], *, envelope: bool = False) -> Figure:
     """The figure of `radius_accuracy`."""
     refuse_none(results)

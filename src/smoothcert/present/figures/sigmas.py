@@ -12,6 +12,7 @@ from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
 from smoothcert.present.figures.canvas import (
     COLOURS,
+    FIGURES,
     canvas,
     check_name,
     label,
@@ -46,6 +47,7 @@ def sigma_histogram(results: Sequence[Results], path: str | Path) -> Path:
     return save(sigma_histogram_figure(results), path)
 
 
+@FIGURES.named("sigma")
 def sigma_histogram_figure(results: Sequence[Results]) -> Figure:
     """The figure of `sigma_histogram`."""
     refuse_none(results)

@@ -10,7 +10,14 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smoothcert.core.errors import InputError
-from smoothcert.training.objectives.base import Objective, check_count, check_weight, log_mean_softmax, noisy_scores
+from smoothcert.training.objectives.base import (
+    OBJECTIVES,
+    Objective,
+    check_count,
+    check_weight,
+    log_mean_softmax,
+    noisy_scores,
+)
 
 
 @runtime_checkable
@@ -21,6 +28,7 @@ class SoftRadius(Protocol):
         """Radii, (B,), of the two largest mean scores, (B,) each."""
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class MACER(Objective):
     """-log z_y + lam * max(gamma * sigma/2 - radius(z_beta), 0), the second only where z_beta is right.
