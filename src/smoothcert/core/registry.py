@@ -19,7 +19,6 @@ from smoothcert.core.errors import InputError
 
 T = TypeVar("T")
 D = TypeVar("D")
-MOST_LISTED = 30  # names in an error; of more, the closest
 _ADDED: list[tuple[Registry[Any], str]] = []  # everything that was registered, in order
 
 
@@ -30,10 +29,11 @@ class Registry(Mapping[str, T], Generic[T]):
 
     Args:
         what: the kind, in the user's words, as in "there is no noise 'gausian'".
+        listing: the command that lists them, where they are too many for a sentence.
     """
 
-    def __init__(self, what: str) -> None:
-        self.what = what
+    def __init__(self, what: str, *, listing: str | None = None) -> None:
+        self.what, self.listing = what, listing
         self._things: dict[str, T] = {}
 
     @property
@@ -95,12 +95,11 @@ class Registry(Mapping[str, T], Generic[T]):
         return f"Registry({self.what!r}: {', '.join(self._things)})"
 
     def _instead(self, name: str) -> str:
-        if len(self) > MOST_LISTED:
-            close = self.closest(name, most=3)
-            return f"did you mean {' or '.join(close)}?" if close else f"none of the {len(self)} names is like it"
-        meant = self.closest(name)
-        hint = f"did you mean {meant[0]!r}? The" if meant else "the"
-        return f"{hint} names are {', '.join(sorted(self._things)) or 'none yet'}"
+        meant = self.closest(name, most=1 if self.listing is None else 3)
+        hint = f"did you mean {' or '.join(meant)}? " if meant else ""
+        if self.listing is not None:
+            return f"{hint}{'See' if hint else 'see'}: {self.listing}"
+        return f"{hint}{'The' if hint else 'the'} names are {', '.join(sorted(self._things))}"
 
 
 def register(kind: type[D]) -> type[D]:

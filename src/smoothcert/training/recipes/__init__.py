@@ -120,7 +120,7 @@ def _chosen(value: Any, number: int) -> Any:
     return {key: _chosen(entry, number) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
-RECIPES: Registry[Recipe] = Registry("recipe")
+RECIPES: Registry[Recipe] = Registry("recipe", listing="smoothcert recipes")
 find = RECIPES.find
 for _each in _all():
     RECIPES.add(_each)
