@@ -16,7 +16,6 @@ import typer
 
 from smoothcert.cli.progress import bar
 from smoothcert.core.errors import InputError, sentence
-from smoothcert.core.plugins import Plugin, load_again, loaded_plugins
 
 if TYPE_CHECKING:
     from smoothcert.training import Epoch
@@ -119,7 +118,7 @@ def side_by_side(members: Sequence[Member], jobs: int) -> list[bool]:
                 while waiting and len(running) < jobs:
                     member = waiting.pop(0)
                     running[member.seed] = context.Process(
-                        target=_work, args=(member, messages, os.getpid(), loaded_plugins()), daemon=True
+                        target=_work, args=(member, messages, os.getpid()), daemon=True
                     )
                     running[member.seed].start()
                 time.sleep(0.1)
@@ -149,7 +148,7 @@ def _check(end: End | None) -> None:
         raise InputError(end.error)
 
 
-def _work(member: Member, messages: Any, parent: int, plugins: tuple[Plugin, ...]) -> None:
+def _work(member: Member, messages: Any, parent: int) -> None:
     """In a process of its own: one thread, and an end when the parent is gone, so that the folder is free again."""
     import torch
 
@@ -168,7 +167,6 @@ def _work(member: Member, messages: Any, parent: int, plugins: tuple[Plugin, ...
             messages.put(news)
 
     try:
-        load_again(plugins)
         messages.put(End(member.seed, member.train(tell), None))
     except (InputError, OSError) as error:
         messages.put(End(member.seed, False, sentence(error)))

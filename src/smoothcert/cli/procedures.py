@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import MISSING, dataclass, fields
+from dataclasses import dataclass
 
 from smoothcert.core.errors import InputError
 from smoothcert.procedures import PROCEDURES, Budgeted, Fixed, Procedure, Sequential, Staged
-from smoothcert.stats import BOUNDS, Bound, ClopperPearson, SoftBound
+from smoothcert.stats import BOUNDS, Bound, ClopperPearson
 
 
 @dataclass(frozen=True)
@@ -26,8 +26,10 @@ class ProcedureOptions:
 
     def build(self, name: str) -> Procedure:
         """The procedure; an option that it does not have is refused, not ignored."""
-        kind, own = PROCEDURES.find(name), {Fixed: self._fixed, Staged: self._staged, Sequential: self._sequential}
-        return (own | {Budgeted: self._budgeted}).get(kind, lambda: self._outside(kind))()
+        if name not in PROCEDURES:
+            raise InputError(f"--procedure must be one of {', '.join(PROCEDURES)}, got {name!r}")
+        made: Procedure = getattr(self, f"_{name}")()
+        return made
 
     def _fixed(self) -> Procedure:
         self._refuse("fixed", "radius", "beta", "stages", "price")
@@ -59,20 +61,6 @@ class ProcedureOptions:
         price = Budgeted.price if self.price is None else self.price
         return Budgeted(most=self._n, price=price, alpha=self.alpha)
 
-    def _outside(self, kind: type[Procedure]) -> Procedure:
-        """A procedure from outside the package takes the options that are called like its fields."""
-        takes = {f.name: f.default is MISSING and f.default_factory is MISSING for f in fields(kind)}
-        options = {f.name: getattr(self, f.name) for f in fields(self)}
-        self._refuse(kind.name, *(name for name in options if name not in takes and name != "alpha"))
-        given = {name: value for name, value in options.items() if name in takes and value not in (None, [], False)}
-        if missing := sorted(name for name, needed in takes.items() if needed and name not in given):
-            raise InputError(f"--procedure {kind.name} needs {', '.join(f'--{name}' for name in missing)}")
-        if "bound" in takes:
-            given["bound"] = self._bound()
-        if len(self.radius) == 1 and "radius" in given:
-            given["radius"] = self.radius[0]
-        return kind(**given)
-
     @property
     def _n(self) -> int:
         return 100_000 if self.n is None else self.n
@@ -89,9 +77,10 @@ class ProcedureOptions:
 
     def _bound(self) -> Bound:
         name = self.bound or ClopperPearson.name
-        kind = BOUNDS.find(name)
+        if name not in BOUNDS:
+            raise InputError(f"--bound must be one of {', '.join(BOUNDS)}, got {name!r}")
         if self.inverse_temperature is None:
-            return kind()
-        if not issubclass(kind, SoftBound):
+            return BOUNDS[name]()
+        if BOUNDS[name] is ClopperPearson:
             raise InputError("--inverse-temperature goes with --bound hoeffding or bernstein; leave it out")
-        return kind(self.inverse_temperature)
+        return BOUNDS[name](self.inverse_temperature)  # type: ignore[call-arg]
