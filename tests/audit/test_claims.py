@@ -1,7 +1,6 @@
 """The audit of votes alone: every noise and procedure, and no torch."""
 
 import dataclasses
-import math
 import subprocess
 import sys
 from pathlib import Path
@@ -26,7 +25,7 @@ from smoothcert.procedures import (
     Staged,
     converse,
 )
-from smoothcert.procedures.replay import DrawsError, recorded_geometry, replay
+from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Record, Run
 from smoothcert.stats import EmpiricalBernstein, Hoeffding, Tally
 from smoothcert.stats.tally import SCORE_UNIT
@@ -99,7 +98,7 @@ def test_every_noise_and_procedure_is_computed_again_to_the_last_bit(tmp_path: P
 def test_scores_that_cannot_be_are_found(tmp_path: Path) -> None:
     procedure = Fixed(n=500, bound=Hoeffding())
     good = certificate(Gaussian(0.5), procedure, 0.9, "0")
-    geometry = recorded_geometry(good.noise)
+    geometry = Noise.from_description(good.noise)
     assert replay(good, procedure, geometry).radius == good.radius
     (choose, bound) = good.answers
     n = 500
@@ -127,23 +126,6 @@ def test_a_memory_is_not_shown_by_votes(tmp_path: Path) -> None:
             scoped = dataclasses.replace(record.certificate, scope=Scope.MEMORY, own=own)
             writer.append(Record.of(record.index, record.label, scoped, 0.5))
     assert {finding.check for finding in audit_run(run).findings} == {"scope"}
-
-
-@pytest.mark.parametrize(
-    "noise",
-    [
-        {"name": "ablation", "keep": 0.6, "values": 1, "norm": "l0"},
-        {"name": "ablation", "keep": 0.6, "values": 2, "norm": "l1"},
-        {"name": "ablation", "keep": 0.5 + 1e-9, "values": 2, "norm": "l0"},
-        {"name": "ablation", "keep": math.nan, "values": 2, "norm": "l0"},
-        {"name": "ablation"},
-        {"name": "pink"},
-        {},
-    ],
-)
-def test_noises_that_cannot_be_are_refused(noise: dict) -> None:
-    with pytest.raises(InputError, match=r"cannot be computed|no ablation noise that can be"):
-        recorded_geometry(noise)
 
 
 @pytest.mark.parametrize(

@@ -21,9 +21,8 @@ from smoothcert.core.errors import InputError
 from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
 from smoothcert.models import Architecture, build
-from smoothcert.noise import Gaussian
+from smoothcert.noise import Gaussian, Noise
 from smoothcert.procedures import Ask, Budgeted, Certificate, Fixed, Procedure, Sequential, Staged, converse
-from smoothcert.procedures.replay import recorded_geometry
 from smoothcert.runs import Record, Run
 from smoothcert.stats import EmpiricalBernstein, Tally
 from smoothcert.workflows.certify import certify_into, run_config
@@ -260,7 +259,7 @@ def forged(line: dict[str, Any], procedure: Procedure, answer: Callable[[Ask, Ta
     def draw(ask: Ask) -> Tally:
         return answer(ask, next(answers, ("", Tally.empty(10)))[1])
 
-    made = converse(procedure.certify(recorded_geometry(old.noise)), draw)
+    made = converse(procedure.certify(Noise.from_description(old.noise)), draw)
     kept = {name: getattr(old, name) for name in ("noise", "classifier", "seed", "input_id")}
     return Record.of(record.index, record.label, dataclasses.replace(made, **kept), 0.5).to_json()
 

@@ -13,12 +13,12 @@ from typer.testing import CliRunner, Result
 from smoothcert.analysis import read, reanalyse
 from smoothcert.cli import app
 from smoothcert.models import Architecture, build, save
+from smoothcert.noise import Gaussian, Noise
 from smoothcert.procedures import Ask, Fixed, Procedure, Sequential, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
-from smoothcert.stats.geometry import RecordedGeometry
 
-NOISE = {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64}
+NOISE = Gaussian(0.5, dim=64).describe()
 
 
 def call(*arguments: object) -> Result:
@@ -43,7 +43,7 @@ def write_run(path: Path, procedure: Procedure, *, seed: int = 0, inputs: int = 
                 k = int(rng.binomial(ask.n, p))
                 return Tally((k, ask.n - k))
 
-            made = converse(procedure.certify(RecordedGeometry.of(NOISE)), draw)
+            made = converse(procedure.certify(Noise.from_description(NOISE)), draw)
             writer.append(Record.of(i, 0, dataclasses.replace(made, noise=NOISE, seed=seed), 0.5))
     return path
 

@@ -176,7 +176,7 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--alpha", 1.5], "alpha must lie strictly between 0 and 1, got 1.5"),
         (["--n", 9], "n must be at least 10, got 9"),
         (["--n0", 0], "n0 must be at least 1"),
-        (["--noise", "pink"], "--noise must be one of gaussian, uniform, laplace, ablation, got 'pink'"),
+        (["--noise", "pink"], "there is no noise 'pink': the names are ablation, gaussian, laplace, uniform;"),
         (["--noise", "uniform"], "give --sigma, the half_width"),
         (["--noise", "uniform", "--sigma", 1, "--norm", "linf"], "--norm does not go with --noise uniform"),
         (["--norm", "l7"], "must be 'l2' or 'linf'"),

@@ -10,10 +10,10 @@ from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 from smoothcert.cli import app, spread
+from smoothcert.noise import Gaussian, Noise
 from smoothcert.procedures import Fixed, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
-from smoothcert.stats.geometry import RecordedGeometry
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 # `demo` trains a model if it can: it only gets arguments that no command knows.
@@ -31,10 +31,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("fuzz")
     (path / "junk.bin").write_bytes(bytes(range(256)))
     (path / "junk.npy").write_bytes(b"\x93NUMPY\x01\x00junk")
-    noise = {"name": "gaussian", "sigma": 0.25, "norm": "l2", "arithmetic": "float32"}
+    noise = Gaussian(0.25).describe()
     run = Run.start(path / "run", {"indices": [0, 1], "noise": noise})
     with run.writing() as writer:
-        made = converse(Fixed(n0=5, n=50).certify(RecordedGeometry.of(noise)), lambda ask: Tally((ask.n - 1, 1)))
+        made = converse(Fixed(n0=5, n=50).certify(Noise.from_description(noise)), lambda ask: Tally((ask.n - 1, 1)))
         writer.append(Record.of(0, 0, made, 0.5))
     return path
 

@@ -16,8 +16,9 @@ from smoothcert import datasets
 from smoothcert.cli import app
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian as GaussianNoise
+from smoothcert.noise import Noise
 from smoothcert.procedures import Certificate, Procedure
-from smoothcert.procedures.replay import recorded_geometry, replay
+from smoothcert.procedures.replay import replay
 from smoothcert.training import train
 from smoothcert.training.objectives import Gaussian
 
@@ -103,7 +104,7 @@ def changed(folder: Path, out: Path, change: Callable[[dict[str, Any]], None], r
     for row in rows:
         change(lines[row]["certificate"])
         old = Certificate.from_json(lines[row]["certificate"])
-        new = replay(old, Procedure.from_description(dict(old.procedure)), recorded_geometry(old.noise))
+        new = replay(old, Procedure.from_description(dict(old.procedure)), Noise.from_description(old.noise))
         claims = {name: getattr(new, name) for name in ("label", "radius", "reason", "p_lower", "p_upper")}
         lines[row]["certificate"] = dataclasses.replace(old, **claims).to_json()
     (out / "records.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))

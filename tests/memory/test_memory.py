@@ -132,6 +132,17 @@ def test_threads_may_share_one(where: str, certified: Certified) -> None:
     assert memory.check() == []
 
 
+def test_huge_radii_are_kept_and_said(where: str, certified: Certified) -> None:
+    """A region that was stored is claimed: nothing may fail once it is in the store."""
+    with Memory(where) as memory:
+        first = memory.insert(point(0, 0), certified(1, 1.0))
+        cut = memory.insert(point(9, 0), certified(2, 2.5e26))
+        assert (first.radius, cut.label) == (1.0, 2)
+        assert "cut from 2.5000e+26" in cut.reason
+        assert 0 < cut.radius <= 8
+        assert memory.check() == []
+
+
 @pytest.mark.parametrize(
     ("change", "words"),
     [

@@ -13,10 +13,9 @@ from torch import Tensor
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
 from smoothcert.engine import Smoothed
-from smoothcert.noise import Gaussian, Uniform
+from smoothcert.noise import Gaussian, Noise, Uniform
 from smoothcert.noise.gridded import GriddedNoise
 from smoothcert.procedures import Fixed, Sequential
-from smoothcert.stats.geometry import RecordedGeometry
 
 UNLIKELY = 1e-6
 PIXELS = torch.from_numpy(np.arange(256, dtype=np.uint8).astype(np.float32) / np.float32(255))
@@ -187,9 +186,9 @@ def test_an_input_beside_the_grid_pays_for_the_way() -> None:
     assert "offset" not in on.noise
     assert 0.8 / 255 <= beside.noise["offset"] <= 1.01 / 255
     for certificate in (on, beside):
-        assert RecordedGeometry.of(certificate.noise).radius(certificate.p_lower) == certificate.radius
+        assert Noise.from_description(certificate.noise).radius(certificate.p_lower) == certificate.radius
     on, beside = smoothed.certify(x, Sequential(radius=(0.1, 0.3), n=2000))
-    assert beside.p_lower == 0 or beside.p_lower == RecordedGeometry.of(beside.noise).required_p(beside.radius)
+    assert beside.p_lower == 0 or beside.p_lower == Noise.from_description(beside.noise).required_p(beside.radius)
 
 
 def test_certificates_are_replayed() -> None:

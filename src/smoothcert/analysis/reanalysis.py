@@ -15,9 +15,9 @@ import numpy as np
 
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
-from smoothcert.procedures import Ask, Certificate, FixedDraws, Geometry, Procedure, Scope, converse
+from smoothcert.noise import Noise
+from smoothcert.procedures import Ask, Certificate, FixedDraws, Procedure, Scope, converse
 from smoothcert.procedures.conversation import BOUND, CHOOSE
-from smoothcert.procedures.replay import recorded_geometry
 from smoothcert.runs import Record
 from smoothcert.stats import Tally
 
@@ -91,10 +91,10 @@ def _again(name: str, record: Record, recorded: FixedDraws, wanted: FixedDraws, 
     draws = {purpose: tally.draws for purpose, tally in old.tallies.items()}
     if draws != {CHOOSE: recorded.n0, BOUND: recorded.n} or not old.label < old.tallies[BOUND].num_classes:
         raise InputError(f"{name}: the votes of input {record.index} are not those of its procedure: it was damaged")
-    geometry = recorded_geometry(old.noise)
+    noise = Noise.from_description(old.noise)
     key = (seed, record.index % 2**64)
-    _check(name, record.index, old, _replay(old, recorded, geometry, key))
-    new = _replay(old, wanted, geometry, key)
+    _check(name, record.index, old, _replay(old, recorded, noise, key))
+    new = _replay(old, wanted, noise, key)
     full = dataclasses.replace(
         new, noise=old.noise, classifier=old.classifier, seed=old.seed, input_id=old.input_id, scope=old.scope
     )
@@ -103,12 +103,12 @@ def _again(name: str, record: Record, recorded: FixedDraws, wanted: FixedDraws, 
     return Record(record.index, record.label, full.label, full.radius, full.draws, seconds, full)
 
 
-def _replay(old: Certificate, procedure: FixedDraws, geometry: Geometry, seed: tuple[int, ...]) -> Certificate:
+def _replay(old: Certificate, procedure: FixedDraws, noise: Noise, seed: tuple[int, ...]) -> Certificate:
     def draw(ask: Ask) -> Tally:
         stored = old.tallies[ask.purpose]
         return subset_votes(stored, ask.n, seed) if ask.purpose == BOUND else stored
 
-    return converse(procedure.certify(geometry), draw)
+    return converse(procedure.certify(noise), draw)
 
 
 def _check(name: str, index: int, old: Certificate, again: Certificate) -> None:

@@ -16,11 +16,10 @@ from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
 from smoothcert.analysis.seeds import Average, averages
 from smoothcert.core.errors import InputError
-from smoothcert.stats import geometry
+from smoothcert.noise.base import noise_kind
 
 MOST_RADII = 8
 USUAL_STEP = Fraction(1, 4)  # the papers' tables: 0, 0.25, 0.5, ...
-STRENGTHS = (*geometry.STRENGTHS.values(), "keep")  # how noises name theirs
 
 
 @dataclass(frozen=True)
@@ -206,5 +205,7 @@ def _noise(settings: Mapping[str, Any]) -> str | None:
     if not isinstance(noise, Mapping):
         return None
     own = "sigma_search" in settings
-    strengths = [f"{key} per input" if own else f"{key}={noise[key]}" for key in STRENGTHS if key in noise]
-    return " ".join([str(noise.get("name", "")), *strengths]).strip() or None
+    kind = noise_kind(noise)
+    key = "" if kind is None else kind.strength_name
+    strength = "" if key not in noise else f" {key} per input" if own else f" {key}={noise[key]}"
+    return f"{noise.get('name', '')}{strength}".strip() or None

@@ -20,7 +20,6 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import device_of
 from smoothcert.core.randomness import generator, input_id
 from smoothcert.engine import Smoothed
-from smoothcert.noise import Gaussian
 from smoothcert.procedures import Predict, Scope
 from smoothcert.procedures.conversation import check_draws
 from smoothcert.runs import Record, Run
@@ -43,8 +42,11 @@ class Siege:
 
     def __post_init__(self) -> None:
         noise = self.smoothed.noise
-        if not isinstance(noise, Gaussian) or noise.norm != "l2":
-            raise InputError(f"attack looks for l2 perturbations under Gaussian noise; the run has {noise.describe()}")
+        if not noise.additive or noise.norm != "l2":
+            raise InputError(
+                "attack looks for l2 perturbations under noise that is added, such as Gaussian noise; the run has "
+                f"{noise.name} noise and {noise.norm} radii"
+            )
         if not isinstance(self.smoothed.model, nn.Module):
             raise InputError("attack needs a model with gradients: a torch module")
         for name in self.adversaries:
@@ -133,7 +135,7 @@ class Siege:
         assert isinstance(model, nn.Module)
         deltas = torch.stack([self._deltas(row) for row in x])
         points = attack(model, *(tensor.to(self._device) for tensor in (x, y, deltas, eps))).to(x.device)
-        return strictly_inside(x, points, torch.tensor(radii, dtype=torch.float64), self._levels)
+        return strictly_inside(x, points, torch.tensor(radii, dtype=torch.float64), self.smoothed.noise.levels)
 
     def _deltas(self, x: Tensor) -> Tensor:
         stream = generator(self.smoothed.seed, input_id(x), "attack", 0)
@@ -148,11 +150,6 @@ class Siege:
     @property
     def _device(self) -> torch.device:
         return device_of(self.smoothed.model)
-
-    @property
-    def _levels(self) -> int | None:
-        grid = self.smoothed.noise.grid if isinstance(self.smoothed.noise, Gaussian) else None
-        return None if grid is None else round(1 / grid)
 
     @staticmethod
     def _with(distances: dict[str, float | None], violation: Violation | None) -> dict[str, float | None]:

@@ -17,12 +17,12 @@ import numpy
 import scipy
 
 from smoothcert.core.errors import InputError
-from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
+from smoothcert.noise import Noise
+from smoothcert.noise.base import noise_kind
 from smoothcert.procedures import ABSTAIN, Certificate, Procedure, Scope
 from smoothcert.procedures.conversation import MOST_DRAWS
-from smoothcert.procedures.replay import DrawsError, recorded_geometry, replay
+from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Entry, Finding, Record, Run
-from smoothcert.stats.geometry import STRENGTHS
 
 SAME = 1e-12  # relative: what another version of numpy or scipy may change in the last digits
 NEEDED = (
@@ -159,7 +159,7 @@ def _claims(
         yield "replay", "the conversation cannot be held again: the run names no procedure that can be"
         return
     try:
-        again = replay(certificate, procedure, recorded_geometry(certificate.noise))
+        again = replay(certificate, procedure, Noise.from_description(certificate.noise))
     except DrawsError as error:
         yield "draws", str(error)
     except (ValueError, ArithmeticError, AssertionError) as error:
@@ -176,7 +176,13 @@ def _found(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
     """
     if "sigma_search" not in run.config:
         return
-    name = STRENGTHS.get(str(certificate.noise.get("name")), "sigma")
+    # The engine has torch: only runs with a strength per input wait for it.
+    from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength  # noqa: PLC0415
+
+    kind = noise_kind(certificate.noise)
+    if kind is None:
+        return  # it cannot be replayed either, and is said there
+    name = kind.strength_name
     try:
         found, k = certificate.noise[name], nearest(certificate.noise[name])
         start, span = math.log2(run.config["noise"][name]), math.log2(run.config["sigma_search"]["span"])

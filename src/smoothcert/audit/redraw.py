@@ -31,7 +31,7 @@ from smoothcert.procedures import (
     Procedure,
 )
 from smoothcert.procedures.conversation import BOUND
-from smoothcert.procedures.replay import DrawsError, recorded_geometry, replay
+from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Finding, Record, Run
 
 ROUNDING = 1e-3
@@ -250,7 +250,7 @@ def _moved(old: Certificate, again: Certificate) -> int:
 def _claims_more(old: Certificate, again: Certificate, procedure: Procedure) -> str:
     """Why the votes that were drawn here do not carry the recorded claim, or ""."""
     try:
-        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, recorded_geometry(old.noise))
+        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, Noise.from_description(old.noise))
     except DrawsError:
         return "with the votes that fall otherwise here the procedure would have gone on or stopped elsewhere"
     if old.abstained or (fresh.label == old.label and fresh.radius >= old.radius):

@@ -218,9 +218,7 @@ def noise(
     """The noise that the options name; its strength is the one of training where none is given."""
     from smoothcert.noise import NOISES
 
-    if name not in NOISES:
-        raise InputError(f"--noise must be one of {', '.join(NOISES)}, got {name!r}")
-    kind = NOISES[name]
+    kind = NOISES.find(name)
     if strength is None:
         trained: dict[str, Any] = checkpoint.details.get("noise") or {}
         if trained.get("name") != name or kind.strength_name not in trained:
@@ -256,7 +254,7 @@ def search(method: str | None, steps: int | None, draws: int | None, procedure: 
 
 def _grid(text: str, automatic: bool) -> float | None:
     """The value of --grid: the step, or None for float32."""
-    from smoothcert.stats.geometry import MOST_GRID_LEVELS
+    from smoothcert.noise.gridded import MOST_GRID_LEVELS
 
     if text in ("auto", "off"):
         return 1 / 255 if text == "auto" and automatic else None

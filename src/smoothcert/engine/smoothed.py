@@ -21,7 +21,7 @@ from smoothcert.engine.sampler import Sampler, Talk
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.memory.protocol import Remembers, inserted, predicted
 from smoothcert.noise import Noise
-from smoothcert.noise.ascent import plain
+from smoothcert.noise.ascent import searchable
 from smoothcert.procedures import Certificate, Conversation, Fixed, Predict, Prediction, Procedure, Scope
 from smoothcert.procedures.certificate import Answered
 
@@ -86,7 +86,7 @@ class Smoothed:
         if not isinstance(noise, Noise):
             raise InputError(f"noise must be a noise such as Gaussian(sigma=0.25), got {noise!r}")
         if search is not None:
-            plain(noise)
+            searchable(noise)
         for name, value in (("batch_size", batch_size), ("workers", workers)):
             if value is not None and value < 1:
                 raise InputError(f"{name} must be at least 1, got {value}")

@@ -15,9 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.core.errors import InputError
+from smoothcert.noise.base import noise_kind
 from smoothcert.runs.finding import Entry, Finding
 from smoothcert.runs.record import Record
-from smoothcert.stats.geometry import STRENGTHS
 
 FORMAT = 2
 # What reading JSON that was made by somebody else can raise.
@@ -144,8 +144,11 @@ class Run:
 
     def _shared(self, noise: Any) -> Any:
         """Of a noise what all inputs share: not how far one is from its grid, nor a strength that was found for it."""
-        own = ("offset", *(STRENGTHS.values() if "sigma_search" in self.config else ()))
-        return {k: v for k, v in noise.items() if k not in own} if isinstance(noise, Mapping) else noise
+        kind = noise_kind(noise)
+        if kind is None:
+            return noise
+        own = kind.of_one_input | ({kind.strength_name} if "sigma_search" in self.config else set())
+        return {k: v for k, v in noise.items() if k not in own}
 
     @contextmanager
     def writing(self) -> Iterator[RunWriter]:

@@ -20,11 +20,11 @@ from smoothcert.core.registry import Registry
 from smoothcert.engine.sampler import working
 from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
-from smoothcert.noise.ascent import Scale, plain
+from smoothcert.noise.ascent import searchable
 from smoothcert.noise.base import per_row
 from smoothcert.procedures.conversation import check_draws
 
-Job = tuple[Tensor, Scale, int]
+Job = tuple[Tensor, Noise, int]
 """One input (...), the noise around it at sigma_0, and the seed."""
 
 AT_ONCE = 128  # inputs that are searched before the first of them is certified
@@ -110,7 +110,7 @@ class OneByOne(SigmaSearch):
         self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
     ) -> list[float]:
         """Of each input by `_find`, side by side."""
-        bound = plain(noise.for_inputs(x))
+        bound = searchable(noise.for_inputs(x))
         with working(runners, threads) as submit:
             return [future.result() for future in [submit(self._find, (one, bound, seed)) for one in x]]
 

@@ -13,7 +13,7 @@ from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.sampler import working
 from smoothcert.engine.sigma.base import CHOOSING, SEARCHES, SigmaSearch, stream_of
 from smoothcert.noise import Noise
-from smoothcert.noise.ascent import Scale, ascend, plain, unit_draws
+from smoothcert.noise.ascent import ascend, searchable, unit_draws
 from smoothcert.noise.base import check_positive, per_row
 
 
@@ -49,13 +49,13 @@ class DDRS(SigmaSearch):
         self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
     ) -> list[float]:
         """In chunks of inputs, always as many, because one draw at a time would leave the machine idle."""
-        bound, size = plain(noise.for_inputs(x)), max(1, BLOCK // self.draws)
+        bound, size = searchable(noise.for_inputs(x)), max(1, BLOCK // self.draws)
         with working((model,), threads) as submit:
             with torch.autocast(x.device.type, enabled=False):
                 futures = [submit(self._chunk, (part, size, bound, seed)) for part in torch.split(x, size)]
             return [found for future in futures for found in future.result()]
 
-    def _chunk(self, model: Model, job: tuple[Tensor, int, Scale, int]) -> list[float]:
+    def _chunk(self, model: Model, job: tuple[Tensor, int, Noise, int]) -> list[float]:
         """Missing inputs repeat the first, so that the model always sees one shape."""
         given, size, noise, seed = job
         x = _filled(given, size)

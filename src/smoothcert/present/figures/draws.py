@@ -10,6 +10,7 @@ import numpy as np
 
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
+from smoothcert.noise import Noise
 from smoothcert.present.figures.canvas import (
     COLOURS,
     DASHES,
@@ -26,7 +27,6 @@ from smoothcert.present.figures.canvas import (
     short,
 )
 from smoothcert.runs import Record
-from smoothcert.stats.geometry import RecordedGeometry
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,15 +123,15 @@ def _share_and_draws(name: str, record: Record) -> tuple[float, int]:
 
 
 def _required(result: Results) -> set[tuple[float, float]]:
-    """Decided radii and the probabilities that they need, for a noise whose formula is known."""
+    """Decided radii and the probabilities that they need, where the noise is known."""
     needed = set()
     for record in result.records:
         if record.certificate is not None and record.certificate.decisions:
             try:
-                geometry = RecordedGeometry.of(record.certificate.noise)
+                noise = Noise.from_description(record.certificate.noise)
             except InputError:
                 return set()
-            needed |= {(d.radius, geometry.required_p(d.radius)) for d in record.certificate.decisions}
+            needed |= {(d.radius, noise.required_p(d.radius)) for d in record.certificate.decisions}
     return needed
 
 

@@ -6,9 +6,8 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from smoothcert.analysis.summary import STRENGTHS
 from smoothcert.core.errors import InputError
-from smoothcert.stats.geometry import GRIDDED, grid_levels
+from smoothcert.noise import Noise
 
 # Of a procedure, in the words of the command line.
 RENAMED = {"most": "n", "inverse_temperature": "inverse-temperature", "runner_up": "runner-up"}
@@ -20,18 +19,13 @@ def certify_command(name: str, settings: Mapping[str, Any]) -> str:
     A run names neither folders nor paths, so that it can be moved: the reader brings the model file and the data.
     """
     try:
-        model, data, noise = settings["model"], settings["data"], settings["noise"]
+        model, data = settings["model"], settings["data"]
+        noise = Noise.from_description(settings["noise"])
         files = [model["file"]] if isinstance(model["file"], str) else model["file"]
         words = ["smoothcert", "certify", *(word for file in files for word in ("--model", file))]
         words += ["--data", data["name"], "--split", data["split"]]
-        words += [*_options(data["subset"]), "--noise", noise["name"]]
-        words += [word for key in STRENGTHS if key in noise for word in ("--strength", _text(noise[key]))]
-        if noise["name"] == "gaussian" and noise["norm"] != "l2":
-            words += ["--norm", noise["norm"]]
-        if noise["name"] in GRIDDED:
-            words += ["--grid", str(grid_levels(noise["grid"])) if "grid" in noise else "off"]
-        if noise["name"] == "ablation":
-            words += ["--values", _text(noise["values"])]
+        words += [*_options(data["subset"]), "--noise", noise.name]
+        words += ["--strength", _text(getattr(noise, noise.strength_name)), *_options(noise.options())]
         words += [*_search(settings.get("sigma_search")), *_running(settings["classifier"], model)]
         words += [*_procedure(settings["procedure"]), "--seed", _text(settings["seed"])]
     except (KeyError, TypeError, InputError):
