@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from smoothcert import present as present
     from smoothcert.analysis import measures as measures
     from smoothcert.core.errors import InputError as InputError
+    from smoothcert.core.registry import register as register
     from smoothcert.engine import DDRS as DDRS
     from smoothcert.engine import Bracket as Bracket
     from smoothcert.engine import OwnWeights as OwnWeights
@@ -81,6 +82,7 @@ _HOMES = {
         "sween_weights",
     ),
     "smoothcert.core.errors": ("InputError",),
+    "smoothcert.core.registry": ("register",),
     "smoothcert.memory": ("Memory",),
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),

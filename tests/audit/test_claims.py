@@ -24,7 +24,6 @@ from smoothcert.procedures import (
     Sequential,
     Staged,
     converse,
-    described_procedure,
 )
 from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Record, Run
@@ -90,7 +89,7 @@ def written(path: Path, noise: Noise, procedure: Procedure) -> Run:
 @pytest.mark.parametrize("kind", procedures(Gaussian(0.3)))
 def test_every_noise_and_procedure_is_computed_again_to_the_last_bit(tmp_path: Path, noise: Noise, kind: str) -> None:
     procedure = procedures(noise)[kind]
-    assert described_procedure(procedure.describe()) == procedure
+    assert Procedure.from_description(procedure.describe()) == procedure
     audit = audit_run(written(tmp_path, noise, procedure))
     assert (audit.findings, audit.exact, audit.holding()) == ((), True, 5)
     assert max(record.radius for record in audit.records) > 0
@@ -139,10 +138,10 @@ def test_a_memory_is_not_shown_by_votes(tmp_path: Path) -> None:
     ids=str,
 )  # fmt: skip
 def test_procedures_that_cannot_be_are_refused(change: dict) -> None:
-    with pytest.raises(InputError, match="describes no procedure that can be"):
-        described_procedure(Fixed(n=500).describe() | change)
-    with pytest.raises(InputError, match="describes no procedure that can be"):
-        described_procedure({key: value for key, value in Fixed().describe().items() if key != "n"})
+    with pytest.raises(InputError, match="no procedure"):
+        Procedure.from_description(Fixed(n=500).describe() | change)
+    with pytest.raises(InputError, match="describes no procedure: n is missing"):
+        Procedure.from_description({key: value for key, value in Fixed().describe().items() if key != "n"})
 
 
 def test_the_audit_needs_no_torch() -> None:

@@ -17,7 +17,7 @@ from smoothcert.cli import app
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.noise import Noise
-from smoothcert.procedures import Certificate, described_procedure
+from smoothcert.procedures import Certificate, Procedure
 from smoothcert.procedures.replay import replay
 from smoothcert.training import train
 from smoothcert.training.objectives import Gaussian
@@ -55,7 +55,7 @@ def records(run: Path) -> list[dict[str, object]]:
 
 def test_what_is_recorded(folder: Path) -> None:
     config = json.loads((folder / "run" / "run.json").read_text())
-    search = {"method": "bracket", "steps": 11, "draws": 32, "n": 400, "alpha": 0.001, "span": 4.0}
+    search = {"name": "bracket", "steps": 11, "draws": 32, "n": 400, "alpha": 0.001, "span": 4.0}
     assert config["sigma_search"] == search, "n is that of the certificates, n0 included"
     assert config["noise"]["sigma"] == 0.25
     found = records(folder / "run")
@@ -104,7 +104,7 @@ def changed(folder: Path, out: Path, change: Callable[[dict[str, Any]], None], r
     for row in rows:
         change(lines[row]["certificate"])
         old = Certificate.from_json(lines[row]["certificate"])
-        new = replay(old, described_procedure(dict(old.procedure)), Noise.from_description(old.noise))
+        new = replay(old, Procedure.from_description(dict(old.procedure)), Noise.from_description(old.noise))
         claims = {name: getattr(new, name) for name in ("label", "radius", "reason", "p_lower", "p_upper")}
         lines[row]["certificate"] = dataclasses.replace(old, **claims).to_json()
     (out / "records.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
@@ -193,7 +193,7 @@ def test_through_a_memory_it_is_one_classifier(folder: Path, tmp_path: Path) -> 
 def test_the_other_methods(folder: Path, tmp_path: Path, method: str) -> None:
     done = certify(folder, tmp_path / "run", "--sigma-per-input", method, "--sigma-steps", 3, "--limit", 1)
     assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["sigma_search"]["method"] == method
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["sigma_search"]["name"] == method
     done = call("verify", tmp_path / "run", "--model", folder / "net.safetensors")
     assert done.exit_code == 0, done.output
 

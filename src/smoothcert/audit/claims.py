@@ -19,7 +19,7 @@ import scipy
 from smoothcert.core.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.base import noise_kind
-from smoothcert.procedures import ABSTAIN, Certificate, Procedure, Scope, described_procedure
+from smoothcert.procedures import ABSTAIN, Certificate, Procedure, Scope
 from smoothcert.procedures.conversation import MOST_DRAWS
 from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Entry, Finding, Record, Run
@@ -121,7 +121,7 @@ def _procedure(run: Run, findings: list[Finding]) -> Procedure | None:
     if "procedure" not in run.config:
         return None
     try:
-        procedure = described_procedure(run.config["procedure"])
+        procedure = Procedure.from_description(run.config["procedure"])
         most, fixed = procedure.most_draws(), procedure.fixed_draws()
     except (InputError, ArithmeticError) as error:
         findings.append(Finding("procedure", f"the configuration has no procedure that can be ({error})"))

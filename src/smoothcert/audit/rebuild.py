@@ -10,10 +10,10 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
-from smoothcert.engine.sigma import described_search
+from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.memory.protocol import Remembers
 from smoothcert.noise import Noise
-from smoothcert.procedures import Fixed, Procedure, described_procedure
+from smoothcert.procedures import FixedDraws, Procedure
 from smoothcert.procedures.identity import flat, identifying
 from smoothcert.runs import Run
 
@@ -56,7 +56,7 @@ def certified(
         workers=workers,
         backend=backend,
         calibration=calibration,
-        search=described_search(run.config["sigma_search"]) if "sigma_search" in run.config else None,
+        search=SigmaSearch.from_description(run.config["sigma_search"]) if "sigma_search" in run.config else None,
         memory=memory,
         input_range=input_range,
         input_shape=input_shape,
@@ -88,13 +88,13 @@ def run_procedure(run: Run) -> Procedure:
     described = run.config.get("procedure")
     if not isinstance(described, Mapping):
         raise InputError(f"{run.path / 'run.json'} names no procedure: it was damaged")
-    return described_procedure(described)
+    return Procedure.from_description(described)
 
 
 def refuse_soft(run: Run, what: str) -> None:
     """Refuse a run of soft scores: it certifies the highest mean score, and a majority vote may answer otherwise."""
     procedure = run_procedure(run)
-    if isinstance(procedure, Fixed) and procedure.bound.beta is not None:
+    if isinstance(procedure, FixedDraws) and procedure.bound.beta is not None:
         raise InputError(
             f"{run.path} certified the soft classifier (bound {procedure.bound.name}), and {what} asks for the "
             "majority vote, which is another one; certify with the bound clopper-pearson"

@@ -19,7 +19,17 @@ from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.engine import SigmaSearch, Smoothed
 from smoothcert.noise import Noise
-from smoothcert.procedures import ABSTAIN, Ask, Budgeted, Certificate, Conversation, Fixed, Geometry, Procedure
+from smoothcert.procedures import (
+    ABSTAIN,
+    Ask,
+    Budgeted,
+    Certificate,
+    Conversation,
+    Fixed,
+    FixedDraws,
+    Geometry,
+    Procedure,
+)
 from smoothcert.procedures.conversation import BOUND
 from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Finding, Record, Run
@@ -106,8 +116,8 @@ def draw_fresh(
     if smoothed.seed == run.config["seed"]:
         raise InputError(f"the seed of fresh draws must not be the run's, {smoothed.seed}; give another")
     procedure = run_procedure(run)
-    probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, Fixed) else Fixed(n0=1, n=n)
-    unbiased = isinstance(procedure, Fixed | Budgeted)
+    probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, FixedDraws) else Fixed(n0=1, n=n)
+    unbiased = isinstance(procedure, FixedDraws | Budgeted)
     level = LEVEL / max(1, 3 * len(records))
     findings: list[Finding] = []
     for record, fresh in _certify(run, records, smoothed, data, probe, on_draws):
@@ -219,7 +229,7 @@ def _draw_recorded(
     run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
 ) -> Iterator[tuple[Record, Certificate]]:
     """Every record with the answers to its own asks; records that asked for the same are drawn together."""
-    beta = procedure.bound.beta if isinstance(procedure, Fixed) else None
+    beta = procedure.bound.beta if isinstance(procedure, FixedDraws) else None
     alike: dict[tuple[Ask, ...], list[Record]] = {}
     for record in records:
         asks = tuple(Ask(purpose, tally.draws, beta) for purpose, tally in _certificate(record).answers)

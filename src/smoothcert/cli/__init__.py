@@ -25,6 +25,7 @@ from smoothcert.cli import (
     train,
     verify,
 )
+from smoothcert.cli.choices import ListingCommand
 from smoothcert.core.errors import InputError, sentence
 
 app = typer.Typer(
@@ -73,7 +74,7 @@ for _command in (
     attack.attack,
     demo.demo,
 ):
-    app.command()(polite(_command))
+    app.command(cls=ListingCommand)(polite(_command))
 
 _ensemble = typer.Typer(help="Rank members, find weights, plan a size, write an ensemble file.", no_args_is_help=True)
 for _part in (ensemble.make, ensemble.rank, ensemble.weights, ensemble.plan):

@@ -14,8 +14,6 @@ from smoothcert.core.errors import InputError
 if TYPE_CHECKING:
     from smoothcert.analysis import Results, Summary
 
-KINDS = ("curves", "sigma", "draws", "saved", "members")
-
 
 def analyze(
     sources: Annotated[
@@ -41,7 +39,7 @@ def analyze(
     seeds: Annotated[bool, typer.Option("--seeds", help="Add mean and deviation of runs that differ in seed.")] = False,
     figure: Annotated[Path | None, typer.Option(help="Save a figure: .png, .svg or .pdf.")] = None,
     kind: Annotated[
-        str | None, typer.Option(help=f"Of the figure: {', '.join(KINDS)}. Default: curves.", show_default=False)
+        str | None, typer.Option(help="Of the figure: {figures}. Default: curves.", show_default=False)
     ] = None,
     markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
     latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table (booktabs).")] = False,
@@ -90,8 +88,10 @@ def _format(wanted: dict[str, bool]) -> str:
 
 
 def _check_kind(kind: str | None, figure: Path | None, best: bool) -> None:
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {kind!r}")
+    if kind is not None:
+        from smoothcert.present.figures import FIGURES
+
+        FIGURES.find(kind)
     if kind is not None and figure is None:
         raise InputError(f"--kind {kind} needs --figure, the file to draw to")
     if best and kind not in (None, "curves"):
@@ -99,18 +99,13 @@ def _check_kind(kind: str | None, figure: Path | None, best: bool) -> None:
 
 
 def _draw(results: list[Results], path: Path, kind: str, envelope: bool, oracle: bool) -> None:
-    from smoothcert.present import acr_by_members, draws_by_votes, draws_saved, radius_accuracy, sigma_histogram
+    from smoothcert.present import radius_accuracy
+    from smoothcert.present.figures import draw
 
-    if kind == "curves":
+    if envelope or oracle:
         radius_accuracy(results, path, envelope=envelope, oracle=oracle)
     else:
-        drawing = {
-            "sigma": sigma_histogram,
-            "draws": draws_by_votes,
-            "saved": draws_saved,
-            "members": acr_by_members,
-        }
-        drawing[kind](results, path)
+        draw(kind, results, path)
 
 
 def _print(summary: Summary, form: str, figure: Path | None) -> None:

@@ -128,7 +128,7 @@ def run_data(run: Run, given: str | None, root: Path | None) -> Dataset:
 
     about = _part(run, "data")
     name = given or about.get("name")
-    if given is None and name not in datasets.NAMES:
+    if given is None and name not in datasets.names():
         raise InputError(f"the data of {run.path}, {name!r}, are not known by name; give --data PATH")
     dataset = _load(str(name), str(about.get("split", "test")), root, "--data" if given is None else None)
     check_data(run, dataset)
@@ -235,19 +235,20 @@ def noise(
 
 def search(method: str | None, steps: int | None, draws: int | None, procedure: Procedure) -> SigmaSearch | None:
     """The search of --sigma-per-input, for certificates of that procedure."""
-    from smoothcert.engine.sigma import sigma_search
-    from smoothcert.procedures import Budgeted, Fixed
+    from smoothcert.engine.sigma import SEARCHES, sigma_search
+    from smoothcert.procedures import Budgeted, FixedDraws
 
     if method is None:
         if steps is not None or draws is not None:
             raise InputError("--sigma-steps and --sigma-draws go with --sigma-per-input; give it, or leave them out")
         return None
-    if not isinstance(procedure, Fixed | Budgeted):
+    if not isinstance(procedure, FixedDraws | Budgeted):
         raise InputError(
             f"--sigma-per-input looks for the largest radius, and --procedure {procedure.name} decides given ones; "
             "take fixed or budgeted"
         )
-    purpose = {"n": procedure.fixed_draws(), "alpha": procedure.alpha} if method == "bracket" else {}
+    takes = {f.name for f in fields(SEARCHES.find(method))}
+    purpose = {"n": procedure.fixed_draws(), "alpha": procedure.alpha} if {"n", "alpha"} <= takes else {}
     return sigma_search(method, steps=steps, draws=draws, **purpose)
 
 

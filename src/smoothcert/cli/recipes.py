@@ -22,7 +22,7 @@ def recipes(
 
     from smoothcert.training.recipes import RECIPES, find
 
-    if name in RECIPES:
+    if name is not None and name in RECIPES:
         typer.echo(json.dumps(_full(RECIPES[name]), indent=2))
         return
     pattern = name if name and "*" in name else f"*{name or ''}*"

@@ -81,7 +81,7 @@ def _datasets(
 def _load(source: str, split: str, root: Path | None, *, must: bool) -> Dataset | str:
     from smoothcert import datasets
 
-    if not must and source not in datasets.NAMES:
+    if not must and source not in datasets.names():
         return f"its data set {source!r} is not known by name; give --data PATH"
     try:
         return datasets.load(source, split, root=root)

@@ -12,6 +12,7 @@ from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision
 from smoothcert.procedures.conversation import (
     BOUND,
     CHOOSE,
+    PROCEDURES,
     Ask,
     Conversation,
     Geometry,
@@ -27,6 +28,7 @@ from smoothcert.stats.group_sequential import MOST_DRAWS
 LEAST_ALPHA = 1e-20  # the dynamic programme leaves out masses below 1e-28
 
 
+@PROCEDURES.add
 @dataclass(frozen=True, kw_only=True)
 class Sequential(Procedure):
     """n0 draws choose the class; then draws are counted on until every given radius is certified or given up.

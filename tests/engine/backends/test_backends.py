@@ -198,7 +198,7 @@ def test_a_preparation_serves_until_the_weights_change(monkeypatch: pytest.Monke
         made.append(job)
         return once(job)
 
-    monkeypatch.setitem(BACKENDS, "eager", engine.backends.Backend(counting))
+    monkeypatch.setitem(BACKENDS._things, "eager", engine.backends.Backend(counting))
     model = nn.Linear(6, CLASSES)
     g = Smoothed(model, CLASSES, NOISE)
     for _ in range(3):

@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import smoothcert as sc
 from smoothcert.core.errors import InputError
-from smoothcert.engine.sigma import DDRS, SEARCHES, Bracket, Grid, SigmaSearch, described_search, sigma_search
+from smoothcert.engine.sigma import DDRS, SEARCHES, Bracket, Grid, SigmaSearch, sigma_search
 from smoothcert.engine.sigma.bracket import best_of, win_rate
 from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
@@ -217,14 +217,14 @@ def test_best_of_finds_every_hill_and_asks_for_few() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: sigma_search("newton"), "must be one of bracket, ddrs, grid, got 'newton'"),
+        (lambda: sigma_search("newton"), "no search for sigma 'newton': the names are bracket, ddrs, grid"),
         (lambda: Bracket(0), "steps of bracket must be at least 1, got 0"),
         (lambda: Grid(draws=0), "draws of grid must be at least 1, got 0"),
         (lambda: DDRS(lr=0.0), "lr of ddrs must be a positive finite number, got 0"),
         (lambda: Bracket(span=1.0), "span of bracket must be a number above 1, got 1.0"),
         (lambda: Bracket(alpha=2.0), "alpha of bracket must lie strictly between 0 and 1, got 2.0"),
-        (lambda: described_search({"method": "bracket", "steps": 3}), "describes no search for sigma"),
-        (lambda: described_search([1]), "describes no search for sigma"),
+        (lambda: SigmaSearch.from_description({"name": "bracket", "steps": 3}), "describes no search for sigma"),
+        (lambda: SigmaSearch.from_description([1]), "search for sigma is described by its name and options"),
         (lambda: sc.Smoothed(half_space, 2, sc.Ablation(0.8), search=Bracket()), "ablation noise cannot be chosen"),
     ],
 )
@@ -235,7 +235,7 @@ def test_what_cannot_work_is_one_sentence(make: Callable[[], object], words: str
 
 def test_every_search_describes_itself() -> None:
     for search in (Bracket(5, 10, n=50, alpha=0.01, span=2.0), DDRS(3, 2, 0.5), Grid(7, 1)):
-        assert described_search(search.describe()) == search
+        assert SigmaSearch.from_description(search.describe()) == search
     assert Bracket(11, 64).evaluations == 704
     assert [Bracket().agrees(strength(3), strength(k)) for k in (2, 3, 4)] == [False, True, False]
     assert [DDRS().agrees(strength(3), strength(k)) for k in (1, 2, 3, 4, 5)] == [False, True, True, True, False]

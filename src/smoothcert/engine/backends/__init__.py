@@ -1,14 +1,14 @@
 """Backends: ways to run a model. Each is a classifier of its own, and a certificate names the one that was sampled.
 
-A backend is a function from a `Job` to a `Prepared`; a new one is one file and a line in `BACKENDS`.
+A backend is a function from a `Job` to a `Prepared`; a new one is one file with `@backend("name")`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
@@ -18,34 +18,26 @@ from torch import Tensor, nn
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK
-from smoothcert.engine.backends import apart, compiled, eager, openvino, ort
-from smoothcert.engine.backends.base import Job, Prepared, UnableError
+from smoothcert.core.registry import import_all
+from smoothcert.engine.backends import apart
+from smoothcert.engine.backends.base import BACKENDS, Backend, Job, Prepared, UnableError, backend
 from smoothcert.models.ensembles import Ensemble
 
-__all__ = ["AUTO", "BACKENDS", "Job", "Prepared", "check_backend", "default_rows", "installed", "prepare", "same_votes"]
+__all__ = [
+    "AUTO",
+    "BACKENDS",
+    "Backend",
+    "Job",
+    "Prepared",
+    "backend",
+    "check_backend",
+    "default_rows",
+    "installed",
+    "prepare",
+    "same_votes",
+]
 
 AUTO = "auto"
-
-
-@dataclass(frozen=True)
-class Backend:
-    """How to prepare a job, and what must be there."""
-
-    prepare: Callable[[Job], Prepared]
-    packages: tuple[str, ...] = ()
-    extra: str = ""  # of pyproject, that brings the packages
-    int8: bool = False
-
-
-_ONNX = ("onnx", "onnxscript")
-BACKENDS: dict[str, Backend] = {
-    "eager": Backend(eager.prepare),
-    "compile": Backend(compiled.prepare),
-    "onnxruntime": Backend(ort.prepare, (*_ONNX, "onnxruntime"), "onnx"),
-    "openvino": Backend(openvino.prepare, (*_ONNX, "openvino"), "openvino"),
-    "onnxruntime-int8": Backend(ort.prepare_int8, (*_ONNX, "onnxruntime"), "onnx", int8=True),
-    "openvino-int8": Backend(openvino.prepare_int8, (*_ONNX, "openvino", "nncf"), "openvino", int8=True),
-}
 
 
 def installed(name: str) -> bool:
@@ -55,19 +47,19 @@ def installed(name: str) -> bool:
 
 def check_backend(name: str, model: Model, device: torch.device, calibration: Tensor | None) -> None:
     """Refuse a backend that cannot be used, before anything is done."""
-    if name not in (*BACKENDS, AUTO):
+    if name != AUTO and name not in BACKENDS:
         raise InputError(f"backend must be one of {', '.join(BACKENDS)} or {AUTO}, got {name!r}")
     if name in (AUTO, "eager"):
         return
-    backend = BACKENDS[name]
+    chosen = BACKENDS[name]
     if not isinstance(model, nn.Module):
         raise InputError(f"backend {name} runs torch modules only, and the model is a function; leave backend out")
-    if backend.packages and device.type != "cpu":
+    if chosen.packages and device.type != "cpu":
         raise InputError(f"backend {name} runs on the CPU, got device {device}; give device='cpu' or backend='eager'")
     if not installed(name):
-        missing = ", ".join(package for package in backend.packages if find_spec(package) is None)
-        raise InputError(f"backend {name} needs {missing}; pip install 'smoothcert[{backend.extra}]'")
-    if backend.int8 and calibration is None:
+        missing = ", ".join(package for package in chosen.packages if find_spec(package) is None)
+        raise InputError(f"backend {name} needs {missing}; pip install 'smoothcert[{chosen.extra}]'")
+    if chosen.int8 and calibration is None:
         raise InputError(f"backend {name} needs calibration, a tensor of training inputs: give calibration=")
 
 
@@ -130,3 +122,6 @@ def _quiet_state(job: Job) -> Iterator[None]:
             yield
     finally:
         torch.set_num_threads(before)
+
+
+import_all(__name__, __path__)

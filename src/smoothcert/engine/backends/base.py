@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import generator
+from smoothcert.core.registry import Registry
 from smoothcert.engine.classifier import same_scores
 
 
@@ -75,6 +76,38 @@ class Prepared:
     description: dict[str, Any]
     note: str | None = None
     rows: int | None = None
+
+
+@dataclass(frozen=True)
+class Backend:
+    """How to prepare a job, and what must be there."""
+
+    prepare: Callable[[Job], Prepared]
+    packages: tuple[str, ...] = ()
+    extra: str = ""  # of pyproject, that brings the packages
+    int8: bool = False
+
+
+BACKENDS: Registry[Backend] = Registry("backend")
+
+
+def backend(
+    name: str, *, packages: tuple[str, ...] = (), extra: str = "", int8: bool = False
+) -> Callable[[Callable[[Job], Prepared]], Callable[[Job], Prepared]]:
+    """Make a function from a job to what is prepared a backend (decorator).
+
+    Args:
+        name: as of --backend.
+        packages: that must be installed.
+        extra: of smoothcert, that brings them.
+        int8: whether it needs calibration inputs, and gives a classifier that is noticeably another one.
+    """
+
+    def add(prepare: Callable[[Job], Prepared]) -> Callable[[Job], Prepared]:
+        BACKENDS.add(Backend(prepare, packages, extra, int8), name)
+        return prepare
+
+    return add
 
 
 @dataclass(frozen=True)

@@ -8,10 +8,11 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.engine.backends.base import Job, Padded, Prepared, UnableError, digest, require_agreement
+from smoothcert.engine.backends.base import Job, Padded, Prepared, UnableError, backend, digest, require_agreement
 from smoothcert.engine.backends.eager import arranged
 
 
+@backend("compile")
 def prepare(job: Job) -> Prepared:
     """Compile the exported graph for one shape.
 

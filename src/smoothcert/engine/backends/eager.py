@@ -9,12 +9,13 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from smoothcert.engine.backends.base import Job, Padded, Prepared, require_agreement
+from smoothcert.engine.backends.base import Job, Padded, Prepared, backend, require_agreement
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
+@backend("eager")
 def prepare(job: Job) -> Prepared:
     """A module with batch-norm folded where that can be checked; a function as it is."""
     description = {"name": "eager", "precision": job.precision, "version": torch.__version__, "folded": False}

@@ -20,6 +20,7 @@ from smoothcert.engine.backends.base import (
     Padded,
     Prepared,
     UnableError,
+    backend,
     digest,
     require_agreement,
     vote_agreement,
@@ -29,6 +30,7 @@ from smoothcert.engine.backends.compiled import first_line
 from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
 
 
+@backend("openvino", packages=(*PACKAGES, "openvino"), extra="openvino")
 def prepare(job: Job) -> Prepared:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(job)
@@ -36,6 +38,7 @@ def prepare(job: Job) -> Prepared:
     return Prepared(lambda: Padded(_runner(content), job.rows), _about("openvino", job.precision, content))
 
 
+@backend("openvino-int8", packages=(*PACKAGES, "openvino", "nncf"), extra="openvino", int8=True)
 def prepare_int8(job: Job) -> Prepared:
     """int8 weights and activations, quantised after training: another classifier than the given one."""
     content = artifact(job, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(job))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
@@ -13,9 +12,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK, generator, input_id
+from smoothcert.core.registry import Registry
 from smoothcert.engine.sampler import working
 from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
@@ -31,8 +32,11 @@ CHOOSING = 32
 """Draws at the first strength that choose the class, for methods that look at fewer at a time."""
 
 
+SEARCHES: Registry[type[SigmaSearch]] = Registry("search for sigma")
+
+
 @dataclass(frozen=True)
-class SigmaSearch(ABC):
+class SigmaSearch(Described, ABC):
     """How the strength of an input's noise is found, from the strength of the noise that all are given, sigma_0.
 
     The class is fixed to the answer at sigma_0. The result is a function of (seed, input, model, noise, settings), lies
@@ -40,7 +44,7 @@ class SigmaSearch(ABC):
     are of a purpose of their own ("sigma"): they never bound.
     """
 
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Any]] = SEARCHES
     slack: ClassVar[int] = 0  # steps of the lattice by which rounding may move what is found
     steps: int
     draws: int
@@ -81,10 +85,6 @@ class SigmaSearch(ABC):
         for x in torch.split(batch, AT_ONCE):
             for found in self.strengths(runners, model, x.to(device), noise, seed=seed, threads=threads):
                 yield noise.with_strength(found)
-
-    def describe(self) -> dict[str, Any]:
-        """Method and settings, as they stand in a run."""
-        return {"method": self.name} | dataclasses.asdict(self)
 
     @property
     def _reach(self) -> int:

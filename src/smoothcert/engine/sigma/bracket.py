@@ -18,7 +18,7 @@ import torch
 from scipy import special, stats
 
 from smoothcert.core.model import Model
-from smoothcert.engine.sigma.base import Job, OneByOne, scores_at, stream_of
+from smoothcert.engine.sigma.base import SEARCHES, Job, OneByOne, scores_at, stream_of
 from smoothcert.engine.sigma.strength_steps import nearest, strength
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import unit_draws
@@ -31,6 +31,7 @@ Value = tuple[float, float]
 """What a strength is worth: the expected radius and, where all are 0, the bound that is nearest to any."""
 
 
+@SEARCHES.add
 @dataclass(frozen=True)
 class Bracket(OneByOne):
     """The strength whose certificate of `n` draws at level `alpha` is expected to show the largest radius.

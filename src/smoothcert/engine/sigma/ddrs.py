@@ -11,12 +11,13 @@ from torch import Tensor
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.sampler import working
-from smoothcert.engine.sigma.base import CHOOSING, SigmaSearch, stream_of
+from smoothcert.engine.sigma.base import CHOOSING, SEARCHES, SigmaSearch, stream_of
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import ascend, searchable, unit_draws
 from smoothcert.noise.base import check_positive, per_row
 
 
+@SEARCHES.add
 @dataclass(frozen=True)
 class DDRS(SigmaSearch):
     """K = `steps` of sigma <- sigma + lr dR/dsigma, R the soft radius of n = `draws` fresh draws. Needs gradients.

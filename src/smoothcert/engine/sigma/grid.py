@@ -8,10 +8,11 @@ from typing import ClassVar
 import torch
 
 from smoothcert.core.model import Model
-from smoothcert.engine.sigma.base import CHOOSING, Job, OneByOne, scores_at, stream_of
+from smoothcert.engine.sigma.base import CHOOSING, SEARCHES, Job, OneByOne, scores_at, stream_of
 from smoothcert.noise.ascent import soft_radii, unit_draws
 
 
+@SEARCHES.add
 @dataclass(frozen=True)
 class Grid(OneByOne):
     """`steps` strengths from sigma_0 / span to sigma_0 * span, each with `draws` draws of its own (equation 4)."""

@@ -11,13 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 
 Member = Callable[[Tensor], Tensor]
+
+
+AGGREGATIONS: Registry[type[Aggregation]] = Registry("aggregation")
 
 
 class Aggregation(nn.Module):
     """Some networks that together are one classifier, known under a name in ensemble files and on the command line."""
 
+    registry: ClassVar[Registry[Any]] = AGGREGATIONS
     name: ClassVar[str]
     least: ClassVar[int] = 1  # members
 

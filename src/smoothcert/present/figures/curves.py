@@ -17,6 +17,7 @@ from smoothcert.analysis.results import Results
 from smoothcert.present.figures.canvas import (
     COLOURS,
     DASHES,
+    FIGURES,
     canvas,
     check_name,
     label,
@@ -48,6 +49,7 @@ def radius_accuracy(
     return save(radius_accuracy_figure(results, envelope=envelope, oracle=oracle), path)
 
 
+@FIGURES.named("curves")
 def radius_accuracy_figure(results: Sequence[Results], *, envelope: bool = False, oracle: bool = False) -> Figure:
     """The figure of `radius_accuracy`."""
     refuse_none(results)

@@ -15,6 +15,7 @@ from smoothcert.present.figures.canvas import (
     COLOURS,
     DASHES,
     FAINT,
+    FIGURES,
     INK,
     MARKERS,
     canvas,
@@ -42,6 +43,7 @@ def draws_by_votes(results: Sequence[Results], path: str | Path) -> Path:
     return save(draws_by_votes_figure(results), path)
 
 
+@FIGURES.named("draws")
 def draws_by_votes_figure(results: Sequence[Results]) -> Figure:
     """The figure of `draws_by_votes`."""
     refuse_none(results)
@@ -78,6 +80,7 @@ def draws_saved(results: Sequence[Results], path: str | Path) -> Path:
     return save(draws_saved_figure(results), path)
 
 
+@FIGURES.named("saved")
 def draws_saved_figure(results: Sequence[Results]) -> Figure:
     """The figure of `draws_saved`."""
     refuse_none(results)

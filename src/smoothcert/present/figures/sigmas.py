@@ -13,6 +13,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.noise.base import noise_kind
 from smoothcert.present.figures.canvas import (
     COLOURS,
+    FIGURES,
     canvas,
     check_name,
     label,
@@ -47,6 +48,7 @@ def sigma_histogram(results: Sequence[Results], path: str | Path) -> Path:
     return save(sigma_histogram_figure(results), path)
 
 
+@FIGURES.named("sigma")
 def sigma_histogram_figure(results: Sequence[Results]) -> Figure:
     """The figure of `sigma_histogram`."""
     refuse_none(results)

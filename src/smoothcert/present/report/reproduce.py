@@ -46,7 +46,7 @@ def _running(classifier: Mapping[str, Any], model: Mapping[str, Any]) -> list[st
 def _search(search: Mapping[str, Any] | None) -> list[str]:
     if search is None:
         return []
-    return ["--sigma-per-input", search["method"], "--sigma-steps", search["steps"], "--sigma-draws", search["draws"]]
+    return ["--sigma-per-input", search["name"], "--sigma-steps", search["steps"], "--sigma-draws", search["draws"]]
 
 
 def _procedure(procedure: Mapping[str, Any]) -> list[str]:

@@ -16,23 +16,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, evaluating
+from smoothcert.core.registry import Registry
 from smoothcert.noise.base import per_row
 
 Look = Callable[[Tensor], tuple[Tensor, Tensor]]
 """A point (B, ...) -> the smoothed log scores there, (B, C), and the gradient of the smoothed loss, (B, ...)."""
 
 
+ATTACKS: Registry[type[Attack]] = Registry("attack")
+
+
 @dataclass(frozen=True)
-class Attack(ABC):
+class Attack(Described, ABC):
     """An l2 attack on the smoothed loss. Frozen; hyper-parameters are fields.
 
     `eps` is the radius of the ball around x that the answer lies in, up to the rounding of x + perturbation: one
     number, or one per input, (B,), or None for no ball. `bounds` is the box of valid inputs, or None for no box.
     """
 
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Any]] = ATTACKS
     eps: float | Tensor | None
     steps: int
     bounds: tuple[float, float] | None = dataclasses.field(default=(0.0, 1.0), kw_only=True)
@@ -75,16 +80,14 @@ class Attack(ABC):
         return dataclasses.replace(self, eps=None if self.eps is None else self.eps * factor)
 
     def describe(self) -> dict[str, Any]:
-        """Name and hyper-parameters, as JSON-able data."""
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if isinstance(self.eps, Tensor):
-            values["eps"] = self.eps.tolist()
-        return {"name": self.name} | values | {"bounds": self.bounds and list(self.bounds)}
+        """Name and hyper-parameters, as JSON-able data; one with a radius per input is not made again from that."""
+        return super().describe() | ({"eps": self.eps.tolist()} if isinstance(self.eps, Tensor) else {})
 
     def _valid(self, x: Tensor) -> Tensor:
         return x if self.bounds is None else x.clamp(*self.bounds)
 
 
+@ATTACKS.add
 @dataclass(frozen=True)
 class PGD(Attack):
     """Projected gradient ascent: steps of one length along the normalised gradient, starting from x.
@@ -118,6 +121,7 @@ class PGD(Attack):
         return dataclasses.replace(super().scaled(factor), step_size=step)
 
 
+@ATTACKS.add
 @dataclass(frozen=True)
 class DDN(Attack):
     """Decoupled direction and norm (Rony et al. 2019, algorithm 1): the smallest perturbation that changes the answer.

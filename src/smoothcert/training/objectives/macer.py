@@ -10,9 +10,17 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smoothcert.core.errors import InputError
-from smoothcert.training.objectives.base import Objective, check_count, check_weight, log_mean_softmax, noisy_scores
+from smoothcert.training.objectives.base import (
+    OBJECTIVES,
+    Objective,
+    check_count,
+    check_weight,
+    log_mean_softmax,
+    noisy_scores,
+)
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class MACER(Objective):
     """-log z_y + lam * max(gamma * sigma/2 - radius(z_beta), 0), the second only where z_beta is right.

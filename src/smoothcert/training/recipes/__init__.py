@@ -6,12 +6,11 @@ one-cycle learning rate.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 from smoothcert.training.recipes.recipe import Recipe
 from smoothcert.training.recipes.tables import ONE_CYCLE, PUBLISHED, ROWS, Each, Row, ds2
 
@@ -32,15 +31,6 @@ _IMAGES: dict[str, dict[str, Any]] = {
     "imagenet": {"crop": 16, "flip": True, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
 }
 _FAST = {("mnist", "lenet"): (16, 1e-4), ("cifar10", "resnet20"): (20, 5e-4)}  # epochs, weight decay
-
-
-def find(name: str) -> Recipe:
-    """The recipe of that name; an `InputError` names the closest ones otherwise."""
-    if name in RECIPES:
-        return RECIPES[name]
-    close = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else "see: smoothcert recipes"
-    raise InputError(f"there is no recipe {name!r}: {hint}")
 
 
 def _all() -> Iterator[Recipe]:
@@ -130,4 +120,7 @@ def _chosen(value: Any, number: int) -> Any:
     return {key: _chosen(entry, number) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _all()}
+RECIPES: Registry[Recipe] = Registry("recipe", listing="smoothcert recipes")
+find = RECIPES.find
+for _each in _all():
+    RECIPES.add(_each)

@@ -24,15 +24,15 @@ def objective_of(recipe: Recipe, device: str = "cpu") -> Objective:
     options = {key: value for key, value in recipe.objective.items() if key != "name"}
     if options.get("attack") is not None:
         attack = {key: value for key, value in options["attack"].items() if key != "name"}
-        options["attack"] = made(ATTACKS[recipe.objective["attack"]["name"]], attack)
+        options["attack"] = made(ATTACKS.find(recipe.objective["attack"]["name"]), attack)
     if options.get("classifier") is not None:
         options["classifier"] = models.load(options["classifier"], device).model
-    return made(OBJECTIVES[recipe.objective["name"]], {"noise": Gaussian(sigma=recipe.sigma)} | options)
+    return made(OBJECTIVES.find(recipe.objective["name"]), {"noise": Gaussian(sigma=recipe.sigma)} | options)
 
 
 def schedule_of(recipe: Recipe) -> Schedule:
     """The schedule of its learning rate."""
-    return made(SCHEDULES[recipe.schedule["name"]], {k: v for k, v in recipe.schedule.items() if k != "name"})
+    return made(SCHEDULES.find(recipe.schedule["name"]), {k: v for k, v in recipe.schedule.items() if k != "name"})
 
 
 def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
@@ -93,12 +93,12 @@ def _keys(values: Mapping[str, Any]) -> set[str]:
     """What may be set: the fields of the recipe, of its objective and attack, and of its schedule."""
     keys = {name for name in values if name not in _FIXED} | {"schedule"}
     kinds: dict[str, type[Any]] = {
-        "objective": OBJECTIVES[values["objective"]["name"]],
-        "schedule": SCHEDULES[values["schedule"]["name"]],
+        "objective": OBJECTIVES.find(values["objective"]["name"]),
+        "schedule": SCHEDULES.find(values["schedule"]["name"]),
     }
     if values["objective"].get("attack"):
         keys.add("objective.attack")
-        kinds["objective.attack"] = ATTACKS[values["objective"]["attack"]["name"]]
+        kinds["objective.attack"] = ATTACKS.find(values["objective"]["attack"]["name"])
     if values.get("ds2"):
         kinds["ds2"] = DS2
     for prefix, kind in kinds.items():
