@@ -32,7 +32,7 @@ MAY_IMPORT = {
     "cli": None,  # everything
 }  # fmt: skip
 NO_TORCH = {"stats", "procedures", "runs", "analysis", "present"}  # never
-LAZY_TORCH = {"core", "memory"}  # only inside functions: importing the room does not import torch
+LAZY_TORCH = {"core", "noise", "memory"}  # only inside functions: importing the room does not import torch
 
 
 def imports(path: Path) -> set[str]:

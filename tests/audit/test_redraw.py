@@ -380,9 +380,14 @@ def test_what_cannot_be_compared_is_refused(made: Callable[[str], Path], tmp_pat
     with pytest.raises(InputError, match="seed of fresh draws must not be the run's, 3"):
         draw_fresh(run, records, certified(run, network(), 10), DATA, 300)
     config, lines = read(run.path)
-    for name, value in [("noise", {"name": "pink"}), ("noise", None), ("noise", config["noise"] | {"sigma": -1})]:
-        broken = write(tmp_path / f"broken {value}", config | {name: value}, lines)
-        with pytest.raises(InputError, match="describes no noise"):
+    for noise, words in [
+        ({"name": "pink"}, "no noise 'pink'.*--plugin"),
+        (None, "a noise is described by its name"),
+        (config["noise"] | {"sigma": -1}, "describes no noise: sigma must be"),
+        (config["noise"] | {"arithmetic": "grid"}, "describes no noise: arithmetic is 'grid', not 'float32'"),
+    ]:
+        broken = write(tmp_path / f"broken {noise}", config | {"noise": noise}, lines)
+        with pytest.raises(InputError, match=words):
             certified(broken, network(), 10)
     broken = write(tmp_path / "no classifier", {k: v for k, v in config.items() if k != "classifier"}, lines)
     with pytest.raises(InputError, match="does not say which classifier"):

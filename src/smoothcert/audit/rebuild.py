@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
-from dataclasses import fields
-from typing import Any
 
 from torch import Tensor
 
@@ -15,7 +12,7 @@ from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
 from smoothcert.engine.sigma import described_search
 from smoothcert.memory.protocol import Remembers
-from smoothcert.noise import NOISES, Noise
+from smoothcert.noise import Noise
 from smoothcert.procedures import Fixed, Procedure, described_procedure
 from smoothcert.procedures.identity import flat, identifying
 from smoothcert.runs import Run
@@ -53,7 +50,7 @@ def certified(
     smoothed = Smoothed(
         model,
         num_classes,
-        described_noise(run.config.get("noise")),
+        Noise.from_description(run.config.get("noise")),
         seed,
         batch_size=batch,
         workers=workers,
@@ -102,20 +99,6 @@ def refuse_soft(run: Run, what: str) -> None:
             f"{run.path} certified the soft classifier (bound {procedure.bound.name}), and {what} asks for the "
             "majority vote, which is another one; certify with the bound clopper-pearson"
         )
-
-
-def described_noise(description: object) -> Noise:
-    """The noise that describes itself like this; anything else is refused."""
-    try:
-        kind = NOISES[description["name"]]  # type: ignore[index]
-        options: Mapping[str, Any] = {f.name: description[f.name] for f in fields(kind) if f.name in description}  # type: ignore[operator,index]
-        noise = kind(**options)
-        same = json.loads(json.dumps(noise.describe())) == description
-    except (KeyError, TypeError, ValueError, ArithmeticError):
-        same = False
-    if not same:
-        raise InputError(f"{description!r} describes no noise that can be: the run was damaged")
-    return noise
 
 
 def check_data(run: Run, data: Dataset) -> None:

@@ -14,7 +14,7 @@ from typing import ClassVar
 
 from scipy import stats
 
-from smoothcert.audit.rebuild import check_data, described_noise, run_otherwise, run_procedure
+from smoothcert.audit.rebuild import check_data, run_otherwise, run_procedure
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.engine import SigmaSearch, Smoothed
@@ -142,7 +142,7 @@ def _own_noises(records: Sequence[Record]) -> tuple[list[Record], list[Noise]]:
 
 def _own_noise(record: Record) -> Noise | None:
     try:
-        return described_noise(_certificate(record).noise)
+        return Noise.from_description(_certificate(record).noise)
     except InputError:
         return None
 
