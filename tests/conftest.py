@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from scipy import special
 
-from smoothcert.procedures import Ask, Certificate, Fixed, Own, Scope, converse
+from smoothcert.procedures import Ask, Certificate, Fixed, FromDraws, Scope, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 
@@ -32,8 +32,8 @@ def certificate(votes: int, *, scope: Scope = Scope.FIXED, norm: str = "l2") -> 
         return Tally((0, ask.n) if ask.purpose == "choose" else (100 - votes, votes))
 
     made = converse(procedure.certify(NormalGeometry(norm=norm)), draw)
-    own = Own(made.label, made.radius, made.reason, region=1) if scope is Scope.MEMORY else None
-    return replace(made, scope=scope, own=own, noise={"name": "gaussian", "sigma": 0.25, "norm": norm})
+    own = FromDraws(made.label, made.radius, made.reason, region=1) if scope is Scope.MEMORY else None
+    return replace(made, scope=scope, from_draws=own, noise={"name": "gaussian", "sigma": 0.25, "norm": norm})
 
 
 @pytest.fixture

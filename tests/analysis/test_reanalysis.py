@@ -14,7 +14,7 @@ from smoothcert.analysis import Results, read, reanalyse
 from smoothcert.analysis.reanalysis import subset_votes
 from smoothcert.core.errors import InputError
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
-from smoothcert.procedures import Ask, Fixed, Own, Procedure, Scope, Sequential, Staged, converse
+from smoothcert.procedures import Ask, Fixed, FromDraws, Procedure, Scope, Sequential, Staged, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import EmpiricalBernstein, Hoeffding, Tally
 from smoothcert.stats.tally import SCORE_UNIT
@@ -153,7 +153,7 @@ def test_what_cannot_be_asked_for_is_refused(change: dict, words: str) -> None:
         ),
         (
             lambda path: written(
-                path, Gaussian(0.5), Fixed(n=100), [1.0], scope=Scope.MEMORY, own=Own(0, 9.0, "", region=1)
+                path, Gaussian(0.5), Fixed(n=100), [1.0], scope=Scope.MEMORY, from_draws=FromDraws(0, 9.0, "", region=1)
             ),
             "depend on a memory",
         ),

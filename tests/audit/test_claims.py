@@ -19,7 +19,7 @@ from smoothcert.procedures import (
     Budgeted,
     Certificate,
     Fixed,
-    Own,
+    FromDraws,
     Procedure,
     Scope,
     Sequential,
@@ -124,8 +124,8 @@ def test_a_memory_is_not_shown_by_votes(tmp_path: Path) -> None:
         for record in records:
             assert record.certificate is not None
             region = None if record.abstained else 1
-            own = Own(record.prediction, record.radius, record.certificate.reason, region)
-            scoped = dataclasses.replace(record.certificate, scope=Scope.MEMORY, own=own)
+            own = FromDraws(record.prediction, record.radius, record.certificate.reason, region)
+            scoped = dataclasses.replace(record.certificate, scope=Scope.MEMORY, from_draws=own)
             writer.append(Record.of(record.index, record.label, scoped, 0.5))
     assert {finding.check for finding in audit_run(run).findings} == {"scope"}
 

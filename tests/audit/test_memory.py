@@ -21,7 +21,7 @@ from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
 from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian
-from smoothcert.procedures import Certificate, Fixed, Own
+from smoothcert.procedures import Certificate, Fixed, FromDraws
 from smoothcert.runs import Record, Run
 from smoothcert.workflows.certify import certify_into, run_config
 
@@ -119,7 +119,7 @@ def test_the_note_says_what_the_memory_changed(folder: Path, tmp_path: Path) -> 
     changes = {
         "0 answers were overruled, 0 abstentions answered and 0 regions cut": {},
         "1 answers were overruled, 0 abstentions answered and 0 regions cut": {"label": (old.label + 1) % 10},
-        "0 answers were overruled, 1 abstentions answered and 0 regions cut": {"own": Own(-1, 0.0, "", 1)},
+        "0 answers were overruled, 1 abstentions answered and 0 regions cut": {"from_draws": FromDraws(-1, 0.0, "", 1)},
         "0 answers were overruled, 0 abstentions answered and 1 regions cut": {"radius": old.radius / 2},
     }
     for number, (words, change) in enumerate(changes.items()):
@@ -170,12 +170,16 @@ def rewritten(folder: Path, out: Path, index: int, **changes: Any) -> Run:
 
 def test_what_the_rule_does_not_allow_is_found(folder: Path, tmp_path: Path) -> None:
     row, old = certified_one(folder)
-    assert old.own is not None
+    assert old.from_draws is not None
     cases = {
-        "votes": {"own": dataclasses.replace(old.own, radius=old.own.radius + 1, cut_by=1)},
-        "no region": {"own": dataclasses.replace(old.own, region=None)},
-        "cut by nobody": {"radius": old.own.radius / 2, "label": old.own.label, "own": _uncut(old)},
-        "gone by itself": {"radius": 0.0, "label": -1, "own": dataclasses.replace(_uncut(old), region=None)},
+        "votes": {"from_draws": dataclasses.replace(old.from_draws, radius=old.from_draws.radius + 1, cut_by=1)},
+        "no region": {"from_draws": dataclasses.replace(old.from_draws, region=None)},
+        "cut by nobody": {
+            "radius": old.from_draws.radius / 2,
+            "label": old.from_draws.label,
+            "from_draws": _uncut(old),
+        },
+        "gone by itself": {"radius": 0.0, "label": -1, "from_draws": dataclasses.replace(_uncut(old), region=None)},
     }
     for name, changes in cases.items():
         found = audit_run(rewritten(folder, tmp_path / name.replace(" ", "-"), row, **changes)).findings
@@ -184,8 +188,8 @@ def test_what_the_rule_does_not_allow_is_found(folder: Path, tmp_path: Path) -> 
 
 
 def _uncut(certificate: Certificate) -> Any:
-    assert certificate.own is not None
-    return dataclasses.replace(certificate.own, cut_by=None)
+    assert certificate.from_draws is not None
+    return dataclasses.replace(certificate.from_draws, cut_by=None)
 
 
 def test_what_the_memory_denies_is_found(folder: Path, tmp_path: Path) -> None:

@@ -50,9 +50,8 @@ def chained(texts: Iterable[bytes], first: str) -> Iterator[Line]:
     for number, text in enumerate(texts, start=1):
         body, said = text[: -HEX - 2 - len(TAIL)], text[-HEX - 2 : -2]
         wrong = None
-        if not (text.startswith(HEAD) and text.endswith(b'"}') and text[len(body) : -HEX - 2] == TAIL):
-            wrong = CHANGED
-        elif _digest(body) != said:
+        shaped = text.startswith(HEAD) and text.endswith(b'"}') and text[len(body) : -HEX - 2] == TAIL
+        if not shaped or _digest(body) != said:
             wrong = CHANGED
         elif text[at : at + HEX] != expected or text[at + HEX : at + HEX + 2] != b'",':
             wrong = UNCHAINED

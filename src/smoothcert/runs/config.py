@@ -17,9 +17,8 @@ from typing import Any
 from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import Plugin
-from smoothcert.procedures import Geometry, Procedure, Scope, described_procedure
-from smoothcert.procedures.replay import recorded_geometry
-from smoothcert.stats.geometry import STRENGTHS
+from smoothcert.noise import NOISES, Noise
+from smoothcert.procedures import Procedure, Scope, described_procedure
 
 DIGEST_BYTES = 16
 
@@ -112,9 +111,9 @@ class RunConfig:
         return described_procedure(self.procedure)
 
     @cached_property
-    def built_geometry(self) -> Geometry:
-        """What the noise of all inputs turns probabilities into."""
-        return recorded_geometry(self.noise)
+    def built_noise(self) -> Noise:
+        """The noise itself, or where the search for each input's begins; refused where none describes itself so."""
+        return Noise.from_description(self.noise)
 
     @property
     def fixed_draws(self) -> int | None:
@@ -134,7 +133,8 @@ class RunConfig:
     @property
     def strength_name(self) -> str:
         """What the noise calls its strength: sigma, half_width, ..."""
-        return STRENGTHS.get(str(self.noise.get("name")), "sigma")
+        kind = NOISES.get(str(self.noise.get("name")))
+        return "sigma" if kind is None else kind.strength_name
 
     def shared_noise(self, noise: Mapping[str, Any]) -> dict[str, Any]:
         """Of an input's noise what all share: not how far it is from the grid, nor a strength that was found for it."""

@@ -41,6 +41,13 @@ WORDS = {
     "seed": ("seed {}", "--seed"),
     "memory": ("another memory", "--memory"),
     "plugins": ("other plug-ins", "--plugin"),
+    "attacks": ("other attacks", "--attack"),
+    "radii": ("other radii", "--radii"),
+    "steps": ("{} steps", "--steps"),
+    "draws": ("{} draws behind a gradient", "--draws"),
+    "votes": ("{} votes", "--votes"),
+    "run": ("another run", "--run"),
+    "indices": ("other inputs", "--limit"),
 }
 UNSET = object()
 

@@ -1,4 +1,4 @@
-"""When, where and by which command a run was made: for readers, beside what decides its records. Nobody relies on it."""
+"""When, where and by which command a run was made: for readers, beside what decides its records. Not trusted."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
+
+from smoothcert.core.described import from_json
+from smoothcert.core.errors import InputError
 
 PACKAGES = ("smoothcert", "numpy", "scipy", "torch")
 PRIVATE = ("--memory",)  # an address may hold a password
@@ -32,6 +35,14 @@ class Made:
             versions={"python": platform.python_version(), **_versions()},
             machine={"platform": platform.platform(), "cpu": _cpu()},
         )
+
+    @classmethod
+    def read(cls, content: object) -> Made:
+        """As it was written down; nothing is known where that cannot be read, and nothing depends on it."""
+        try:
+            return from_json(cls, content, "made")
+        except InputError:
+            return cls()
 
 
 def command_line(words: Sequence[str]) -> str:
