@@ -30,6 +30,7 @@ from smoothcert.analysis.robustness import (
     robustness_index,
 )
 from smoothcert.analysis.seeds import Average, MeanAndDeviation, average, averages, by_method
+from smoothcert.analysis.settings import Settings
 from smoothcert.analysis.subset import describe_subset
 from smoothcert.analysis.summary import Row, Summary, summarise, usual_radii
 
@@ -44,6 +45,7 @@ __all__ = [
     "MeanAndDeviation",
     "Results",
     "Row",
+    "Settings",
     "Share",
     "SignTest",
     "Summary",

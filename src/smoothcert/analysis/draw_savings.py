@@ -9,7 +9,7 @@ procedure matches, and its time that of a run of `Fixed` with the same classifie
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -80,10 +80,10 @@ def draw_savings(result: Results, others: Sequence[Results], against: Results | 
             return None
         time_rf, draws = _factor(against, result), measures.mean_draws(against.records)
         return DrawSavings(against.name, draws, mean_draws, time_rf, against.name if time_rf else None, _steps(result))
-    fixed_draws = result.settings.get("fixed_draws")
-    if type(fixed_draws) is not int or not mean_draws or _procedure(result) == "fixed":
+    fixed_draws = result.settings.fixed_draws
+    if fixed_draws is None or not mean_draws or result.settings.method == "fixed":
         return None
-    timed = next((other for other in others if _procedure(other) == "fixed" and _same_work(other, result)), None)
+    timed = next((other for other in others if other.settings.method == "fixed" and _same_work(other, result)), None)
     time_rf = None if timed is None else _factor(timed, result)
     named = None if timed is None or time_rf is None else timed.name
     return DrawSavings(FIXED, float(fixed_draws), mean_draws, time_rf, named, _steps(result))
@@ -100,11 +100,6 @@ def check_baseline(result: Results, against: Results) -> None:
         raise InputError(f"{against.name} records neither draws nor times to measure against; give another baseline")
 
 
-def _procedure(result: Results) -> str | None:
-    settings = result.settings.get("procedure")
-    return settings.get("name") if isinstance(settings, Mapping) else None
-
-
 def _factor(baseline: Results, result: Results) -> float | None:
     """How many times faster per input, where both know their time."""
     before, now = (measures.mean_seconds(r.records) for r in (baseline, result))
@@ -113,15 +108,15 @@ def _factor(baseline: Results, result: Results) -> float | None:
 
 def _same_work(a: Results, b: Results) -> bool:
     """The same inputs for the same classifier, run in the same way."""
-    same_classifier = a.settings.get("classifier") == b.settings.get("classifier")
+    same_classifier = a.settings.classifier == b.settings.classifier
     return same_classifier and a.indices == b.indices and not other_data(a, b)
 
 
 def _steps(result: Results) -> tuple[StepShares, ...]:
     certified, given_up = Counter[int](), Counter[int]()
     for record in result.records:
-        if record.certificate is not None and record.certificate.decisions:
-            last = max(decision.step for decision in record.certificate.decisions)
+        if record.claim is not None and record.claim.decisions:
+            last = max(decision.step for decision in record.claim.decisions)
             (given_up if record.abstained else certified)[last] += 1
     total = len(result.records)
     return tuple(StepShares(j, certified[j] / total, given_up[j] / total) for j in sorted(certified | given_up))

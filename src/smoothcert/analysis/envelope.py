@@ -8,6 +8,7 @@ from typing import Any
 
 from smoothcert.analysis.measures import Share, asked_shares, average_certified_radius, right
 from smoothcert.analysis.results import Results, on_shared_inputs, subset_warnings
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
@@ -66,9 +67,13 @@ def oracle(results: Sequence[Results]) -> Results:
     best = tuple(max(records, key=_gain) for records in zip(*(member.records for member in members), strict=True))
     names = ", ".join(result.name for result in results)
     # Noise, procedure and cost differ from input to input: they would describe none of the members.
-    agreed = {key: value for key, value in members[0].settings.items() if key in ("data", "norm")}
-    kept = {key: value for key, value in agreed.items() if all(m.settings.get(key) == value for m in members)}
-    settings = kept | {"oracle": True, "note": f"{NO_CLAIM} ({names})"}
+    data, norm = members[0].settings.data, members[0].settings.norm
+    settings = Settings(
+        data=data if all(member.settings.data == data for member in members) else None,
+        norm=norm if all(member.settings.norm == norm for member in members) else None,
+        oracle=True,
+        note=f"{NO_CLAIM} ({names})",
+    )
     return Results(ORACLE, tuple(_bare(record) for record in best), settings=settings)
 
 

@@ -16,6 +16,7 @@ from smoothcert.analysis.logs import LARGEST
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
 from smoothcert.analysis.seeds import Average, averages
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.noise.base import noise_kind
 
@@ -42,7 +43,7 @@ class Row:
     mean_seconds: float | None
     seconds_interval: Interval | None
     savings: DrawSavings | None  # None: nothing to compare with
-    settings: Mapping[str, Any]
+    settings: Settings
 
     @property
     def total_draws(self) -> int | None:
@@ -57,8 +58,7 @@ class Row:
     @property
     def note(self) -> str | None:
         """What a reader of the numbers should know."""
-        note = self.settings.get("note")
-        return note if isinstance(note, str) else None
+        return self.settings.note
 
     def to_json(self, radii: Sequence[float]) -> dict[str, Any]:
         """All fields in full precision; each accuracy beside its radius."""
@@ -72,7 +72,7 @@ class Row:
             "savings": None if self.savings is None else self.savings.to_json(),
             "total_draws": self.total_draws,
             "total_seconds": self.total_seconds,
-            "settings": dict(self.settings),
+            "settings": self.settings.to_json(),
         }
 
 
@@ -98,7 +98,7 @@ class Summary:
     @property
     def costs(self) -> tuple[str, ...]:
         """What each row saved against its baseline, and what an ensemble asked of its members, in a line each."""
-        said = ((row.name, row.savings, row.settings.get("cost")) for row in self.rows)
+        said = ((row.name, row.savings, row.settings.cost) for row in self.rows)
         return tuple(f"{name}: {words}" for name, *both in said for words in both if words is not None)
 
     def to_json(self) -> dict[str, Any]:
@@ -132,7 +132,7 @@ def summarise(
         raise InputError("results must hold at least one run or log")
     chosen = usual_radii(results) if radii is None else tuple(float(r) for r in radii)
     named = [f"{result.name}: {warning}" for result in results for warning in result.warnings]
-    members = [result for result in results if "oracle" not in result.settings]
+    members = [result for result in results if not result.settings.oracle]
     return Summary(
         chosen,
         tuple(_row(result, chosen, seed, results, against) for result in results),
@@ -148,7 +148,7 @@ def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[flo
     Where all radii lie below 0.5 the step is narrower; where all are whole numbers (l0) it is a whole number. Radii
     that a procedure was asked to decide have columns of their own; where every result is of that kind, they alone.
     """
-    asked = [_asked(result.settings.get("procedure")) for result in results]
+    asked = [_asked(result.settings.procedure) for result in results]
     decided = set().union(*asked)
     if decided:
         rest = [result for result, radii in zip(results, asked, strict=True) if not radii]
@@ -168,9 +168,9 @@ def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[flo
     raise AssertionError("unreachable: the steps grow without end")
 
 
-def _asked(procedure: Any) -> set[float]:
+def _asked(procedure: Mapping[str, Any] | None) -> set[float]:
     """The radii that a described procedure decides; none for those that look for the largest."""
-    given = procedure.get("radius") if isinstance(procedure, Mapping) else None
+    given = None if procedure is None else procedure.get("radius")
     several = given if isinstance(given, list | tuple) else [given]
     return {float(r) for r in several if isinstance(r, int | float) and 0 < r <= LARGEST}
 
@@ -200,7 +200,7 @@ def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Re
         draws_interval=_cost_interval([record.draws for record in result.records], seed),
         mean_seconds=measures.mean_seconds(result.records),
         seconds_interval=_cost_interval([record.seconds for record in result.records], seed),
-        savings=None if "oracle" in result.settings else draw_savings(result, others, against),
+        savings=None if result.settings.oracle else draw_savings(result, others, against),
         settings=result.settings,
     )
 
@@ -211,13 +211,13 @@ def _cost_interval(values: Sequence[float | None], seed: int) -> Interval | None
     return measures.mean_interval(known, seed=seed) if len(known) == len(values) else None
 
 
-def _noise(settings: Mapping[str, Any]) -> str | None:
+def _noise(settings: Settings) -> str | None:
     """The noise in words, from its description in a run: "gaussian sigma=0.25", "gaussian sigma per input"."""
-    noise = settings.get("noise")
-    if not isinstance(noise, Mapping):
+    noise = settings.noise
+    if noise is None:
         return None
-    own = "sigma_search" in settings
     kind = noise_kind(noise)
     key = "" if kind is None else kind.strength_name
+    own = settings.sigma_search is not None
     strength = "" if key not in noise else f" {key} per input" if own else f" {key}={noise[key]}"
     return f"{noise.get('name', '')}{strength}".strip() or None

@@ -52,7 +52,7 @@ def attack(
     from smoothcert.attack.figure import robust_accuracy_curves
     from smoothcert.attack.records import AttackRun
     from smoothcert.attack.table import attack_table, robust_accuracies
-    from smoothcert.audit.rebuild import certified, refuse_soft
+    from smoothcert.audit.rebuild import rebuild, refuse_other_model, refuse_soft
     from smoothcert.models import ensembles
     from smoothcert.present.figures.canvas import check_name
     from smoothcert.runs import Run
@@ -68,17 +68,18 @@ def attack(
         raise InputError(f"{run} has no recorded input to attack; certify first")
     refuse_scopes(records)
     checkpoint = ensembles.load_model(model, o.device(device or o.run_device(opened)))
+    refuse_other_model(opened, checkpoint.fingerprint)
     dataset = o.run_data(opened, data, data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
     about: dict[str, Any] = {"workers": workers, "input_range": dataset.input_range}
     about["input_shape"] = tuple(checkpoint.architecture.input_shape)
     about["calibration"] = o.run_calibration(opened, calibration, data, data_root)
     classes = checkpoint.architecture.num_classes
-    smoothed = certified(opened, checkpoint.model, classes, **about)
-    judge = certified(opened, checkpoint.model, classes, seed=smoothed.seed + 1, **about)
+    smoothed = rebuild(opened, checkpoint.model, classes, **about)
+    judge = rebuild(opened, checkpoint.model, classes, seed=smoothed.seed + 1, **about)
     tried = tuple(_radii(radii, [record.radius for record in records]))
     campaign = AttackCampaign(smoothed, judge, tuple(adversary), tried, AttackEffort(steps=steps, draws=draws), votes)
-    attacked = AttackRun.start(out or run / "attack", campaign.describe(opened, [record.index for record in records]))
+    attacked = AttackRun.start(out or run / "attack", campaign.config(opened, [record.index for record in records]))
     found = _attacking(attacked, campaign, dataset, records)
     rows = robust_accuracies(found, [0.0, *tried])
     if figure is not None:
@@ -124,7 +125,7 @@ def _verdict(found: Sequence[Attacked], run: Run) -> None:
         typer.echo(f"no attack succeeded below the certified radius of {certified} certified inputs", err=True)
         return
     console = o.console()
-    alpha = run.config["procedure"].get("alpha")
+    alpha = run.config.alpha
     for one in false:
         violation = one.violation
         assert violation is not None

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -13,6 +14,7 @@ from smoothcert.cli.progress import certifying
 if TYPE_CHECKING:
     from smoothcert.datasets import Dataset, Subset
     from smoothcert.models import Checkpoint
+    from smoothcert.runs import ModelConfig
 
 
 def certify(
@@ -75,12 +77,13 @@ def certify(
 ) -> None:
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert import datasets
-    from smoothcert.audit.memory import check_memory
+    from smoothcert.audit.memory import refuse_other_memory
     from smoothcert.cli.procedures import ProcedureOptions
     from smoothcert.engine import Smoothed
     from smoothcert.models import ensembles
     from smoothcert.runs import Run
     from smoothcert.runs.evaluations import add_evaluations
+    from smoothcert.runs.made import command_line
     from smoothcert.workflows.certify import run_config
 
     chosen = ProcedureOptions(radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up).build(
@@ -114,10 +117,13 @@ def certify(
         chosen_inputs = dataset.tensors(subset.indices(len(dataset)))
         ensembles.refuse_overlap(set(held_out), chosen_inputs, f"--data {data}")
     if earlier is not None:
-        check_memory(earlier, remembered)
+        refuse_other_memory(earlier, remembered)
     if one_sided := _one_sided(dataset, subset):
         typer.echo(f"warning: {one_sided}", err=True)
-    run = Run.start(out, run_config(smoothed, chosen, dataset, subset, _about(model, checkpoint) | named))
+    about = _about(model, checkpoint, named)
+    run = Run.start(
+        out, run_config(smoothed, chosen, dataset, subset, about), command=command_line(["smoothcert", *sys.argv[1:]])
+    )
     certifying(run, smoothed, chosen, dataset)
     if smoothed.asked and isinstance(checkpoint.model, ensembles.Ensemble):
         typer.echo(add_evaluations(out, smoothed.asked, checkpoint.model.cost))
@@ -142,11 +148,14 @@ def _one_sided(dataset: Dataset, subset: Subset) -> str | None:
     )
 
 
-def _about(model: list[Path], checkpoint: Checkpoint) -> dict[str, Any]:
+def _about(model: list[Path], checkpoint: Checkpoint, calibration: str | None) -> ModelConfig:
     """What the run says of its model."""
-    return {
-        "file": model[0].name if len(model) == 1 else [path.name for path in model],
-        "architecture": checkpoint.architecture.to_json(),
-        "fingerprint": checkpoint.fingerprint,
-        **{key: checkpoint.details[key] for key in ("ensemble",) if key in checkpoint.details},
-    }
+    from smoothcert.runs import ModelConfig
+
+    return ModelConfig(
+        files=tuple(path.name for path in model),
+        architecture=checkpoint.architecture.to_json(),
+        fingerprint=checkpoint.fingerprint,
+        ensemble=checkpoint.details.get("ensemble"),
+        calibration=calibration,
+    )

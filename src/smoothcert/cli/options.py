@@ -124,21 +124,15 @@ def device(name: str | None) -> str:
 def run_data(run: Run, given: str | None, root: Path | None) -> Dataset:
     """The data that a run certified: those given, else those of that name; others are refused."""
     from smoothcert import datasets
-    from smoothcert.audit.rebuild import check_data
+    from smoothcert.audit.rebuild import refuse_other_data
 
-    about = _part(run, "data")
-    name = given or about.get("name")
+    about = run.config.data
+    name = given or about.name
     if given is None and name not in datasets.names():
         raise InputError(f"the data of {run.path}, {name!r}, are not known by name; give --data PATH")
-    dataset = _load(str(name), str(about.get("split", "test")), root, "--data" if given is None else None)
-    check_data(run, dataset)
+    dataset = _load(name, about.split, root, "--data" if given is None else None)
+    refuse_other_data(run, dataset)
     return dataset
-
-
-def _part(run: Run, name: str) -> dict[str, Any]:
-    """A part of a run's configuration; empty where it was damaged."""
-    part = run.config.get(name)
-    return part if isinstance(part, dict) else {}
 
 
 def _load(name: str, split: str, root: Path | None, instead: str | None) -> Dataset:
@@ -155,7 +149,7 @@ def _load(name: str, split: str, root: Path | None, instead: str | None) -> Data
 
 def calibration(
     backend: str, given: str | None, data: str | None, root: Path | None
-) -> tuple[Tensor | None, dict[str, str]]:
+) -> tuple[Tensor | None, str | None]:
     """Training inputs for an int8 backend, and their name for the run: of --calibration, else of --data.
 
     The name is for readers, without a folder: which inputs they were is said by the digest in the classifier.
@@ -166,7 +160,7 @@ def calibration(
     if backend not in BACKENDS or not BACKENDS[backend].int8:
         if given is not None:
             raise InputError(f"--calibration goes with an int8 backend, and --backend is {backend}; leave it out")
-        return None, {}
+        return None, None
     name, _, split = (given or data or "").rpartition(":")
     if split not in datasets.SPLITS:
         name, split = given or data or "", "train"
@@ -175,34 +169,31 @@ def calibration(
     inputs = _load(name, split, root, "--calibration" if given is None else None)
     every = max(1, len(inputs) // CALIBRATION_INPUTS)
     chosen = datasets.Subset(every=every, limit=CALIBRATION_INPUTS).indices(len(inputs))
-    return inputs.tensors(chosen), {"calibration": f"{inputs.name}:{split}"}
+    return inputs.tensors(chosen), f"{inputs.name}:{split}"
 
 
 def run_calibration(run: Run, given: str | None, data: str | None, root: Path | None) -> Tensor | None:
     """The calibration inputs of a run's int8 backend: those given, else those it names, where `data` may be found."""
-    backend, named = _part(run, "classifier").get("backend"), _part(run, "model").get("calibration")
+    named = run.config.model.calibration
     name, _, split = str(named).rpartition(":")
-    if data is not None and name == _part(run, "data").get("name"):
+    if data is not None and name == run.config.data.name:
         named = f"{data}:{split}"
-    backend = backend.get("name") if isinstance(backend, dict) else None
-    return calibration(str(backend), given, named if isinstance(named, str) else None, root)[0]
+    return calibration(str(run.config.backend), given, named, root)[0]
 
 
 def resumed(earlier: Run | None, backend: str, batch_size: int | None) -> tuple[str, int | None]:
     """Backend and batch size; auto goes on with what it chose when the run was started."""
     if backend != "auto" or earlier is None:
         return backend, batch_size
-    try:
-        classifier = earlier.config["classifier"]
-        return str(classifier["backend"]["name"]), int(classifier["batch"]) if batch_size is None else batch_size
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{earlier.path / 'run.json'} does not say which backend it chose: give --backend") from None
+    config = earlier.config
+    if config.backend is None:
+        raise InputError(f"{earlier.path / 'run.json'} does not say which backend it chose: give --backend")
+    return config.backend, config.batch_size if batch_size is None else batch_size
 
 
 def run_device(run: Run) -> str | None:
     """The device that a run was made on, where it names one."""
-    name = _part(run, "classifier").get("device")
-    return name if isinstance(name, str) else None
+    return run.config.device
 
 
 def noise(

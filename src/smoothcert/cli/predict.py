@@ -101,7 +101,7 @@ def _run(path: Path, context: typer.Context) -> Run:
         if _given(context, name):
             raise InputError(f"--{name.replace('_', '-')} does not go with --run, which names it; leave it out")
     opened = Run.open(path)
-    if "sigma_search" in opened.config and _given(context, "seed"):
+    if opened.config.sigma_search is not None and _given(context, "seed"):
         raise InputError(f"--seed does not go with {path}, whose seed decides the sigma of each input; leave it out")
     return opened
 
@@ -121,13 +121,14 @@ def _certified(
     memory: Memory | None,
 ) -> Smoothed:
     """The smoothed classifier of the run; whatever is run otherwise is said."""
-    from smoothcert.audit.memory import check_memory
-    from smoothcert.audit.rebuild import certified, refuse_soft, run_otherwise
+    from smoothcert.audit.memory import refuse_other_memory
+    from smoothcert.audit.rebuild import other_circumstances, rebuild, refuse_other_model, refuse_soft
 
     refuse_soft(run, "predict")
-    check_memory(run, memory)
+    refuse_other_memory(run, memory)
+    refuse_other_model(run, checkpoint.fingerprint)
     shape, classes = tuple(checkpoint.architecture.input_shape), checkpoint.architecture.num_classes
-    smoothed = certified(
+    smoothed = rebuild(
         run,
         checkpoint.model,
         classes,
@@ -144,8 +145,8 @@ def _certified(
             "neighbours; certify with --memory",
             err=True,
         )
-    for what in run_otherwise(run, smoothed):
-        typer.echo(f"warning: the model is run otherwise than it was certified: {what}", err=True)
+    for what in other_circumstances(run, smoothed):
+        typer.echo(f"warning: the model is not run as it was certified: {what}", err=True)
     return smoothed
 
 

@@ -61,20 +61,27 @@ def verify(
     if model:
         options = _Drawing(model, data, data_root, share, fresh, pick, device, workers, calibration)
         drawn = _draw(opened, audit, options)
-    if remembered is None and "memory" in opened.config:
+    if remembered is None and opened.config.memory is not None:
         drawn.notes.append("what was checked is what the draws said, not what the memory made of it: give --memory")
+        if audit.of_memory:
+            drawn.notes.append(
+                f"{len(audit.of_memory)} answers rest on regions of the memory and not on their own draws: without "
+                "--memory they do not count as holding"
+            )
     if remembered is not None:
-        _recall(opened, audit, drawn, remembered, o.run_data(opened, data, data_root))
+        _ask_memory(opened, audit, drawn, remembered, o.run_data(opened, data, data_root))
     _print(audit, drawn, as_json=as_json)
-    if audit.findings or drawn.findings:
+    if audit.findings or drawn.findings or (audit.of_memory and remembered is None):
         raise typer.Exit(1)
 
 
-def _recall(run: Run, audit: Audit, drawn: Drawn, memory: Memory, dataset: Dataset) -> None:
+def _ask_memory(run: Run, audit: Audit, drawn: Drawn, memory: Memory, dataset: Dataset) -> None:
     """Ask the memory about every claim."""
-    from smoothcert.audit.memory import recall
+    from smoothcert.audit.memory import check_against_memory
 
-    drawn.findings += recall(run, audit.records, memory, dataset)
+    doubtful = {finding.index for finding in (*audit.findings, *drawn.findings)}
+    drawn.findings += check_against_memory(run, audit.records, memory, dataset, doubtful=doubtful)
+    drawn.memory_asked = True
     drawn.levels.append(f"the memory ({len(memory)} regions) answers so")
 
 
@@ -101,23 +108,25 @@ class Drawn:
     levels: list[str] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
     pick: int | None = None
+    memory_asked: bool = False
 
 
 def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
     """Levels 2 and 3, under a bar."""
-    from smoothcert.audit.rebuild import certified
-    from smoothcert.audit.redraw import draw_fresh, pick, redraw
+    from smoothcert.audit.rebuild import check_model, rebuild, refuse_other_model
+    from smoothcert.audit.redraw import draw_fresh, redraw, sample_records
     from smoothcert.cli.progress import bar
     from smoothcert.models import ensembles
 
     seed = secrets.randbits(63) if options.pick is None else options.pick
-    records = pick(audit.records, options.share, seed)
+    records = sample_records(audit.records, options.share, seed)
     checkpoint = ensembles.load_model(options.model, o.device(options.device or o.run_device(run)))
+    refuse_other_model(run, checkpoint.fingerprint)
     dataset = o.run_data(run, options.data, options.data_root)
     o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, dataset.name)
     calibrating = o.run_calibration(run, options.calibration, options.data, options.data_root)
     same, other = (
-        certified(
+        rebuild(
             run,
             checkpoint.model,
             checkpoint.architecture.num_classes,
@@ -130,6 +139,11 @@ def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
         for one in (None, seed)
     )
     drawn = Drawn(pick=seed)
+    architecture, ensemble = checkpoint.architecture.to_json(), checkpoint.details.get("ensemble")
+    drawn.findings += check_model(run, architecture=architecture, ensemble=ensemble)
+    files = tuple(path.name for path in options.model)
+    if run.config.model.files and files != run.config.model.files:
+        drawn.notes.append(f"the run calls its model {', '.join(run.config.model.files)}: it is this one, renamed")
     recorded = sum(record.draws or 0 for record in records)
     with bar() as progress:
         task = progress.add_task("draw", total=recorded + len(records) * (options.fresh or 0))
@@ -142,7 +156,7 @@ def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
     drawn.levels.append(f"level 2 ({redrawn.draws} draws of {len(records)} inputs made again)")
     if options.fresh is not None:
         drawn.levels.append(f"level 3 ({options.fresh} fresh draws for each of {len(records)} inputs)")
-    drawn.notes += [f"the model is run otherwise than it was: {what}" for what in redrawn.otherwise]
+    drawn.notes += [f"the model is not run as it was: {what}" for what in redrawn.otherwise]
     if redrawn.otherwise:
         drawn.notes.append(f"{redrawn.moved} of {redrawn.draws} votes fell otherwise, as rounding may make them")
     if options.share < 1 or options.fresh is not None:
@@ -152,7 +166,8 @@ def _draw(run: Run, audit: Audit, options: _Drawing) -> Drawn:
 
 def _print(audit: Audit, drawn: Drawn, *, as_json: bool) -> None:
     findings = [*audit.findings, *drawn.findings]
-    holding, levels = audit.holding(drawn.findings), [LEVEL_1, *drawn.levels]
+    holding = audit.holding(drawn.findings, memory_asked=drawn.memory_asked)
+    levels = [LEVEL_1, *drawn.levels]
     compared = "to the last bit" if audit.exact else "to 1e-12, because numpy or scipy are not those of the run"
     if as_json:
         content = {

@@ -2,7 +2,7 @@
 
 from smoothcert.core.registry import import_all
 from smoothcert.procedures.budgeted import Budgeted
-from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision, Own, Prediction, Scope
+from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision, FromDraws, Prediction, Scope
 from smoothcert.procedures.conversation import (
     BOUND,
     CHOOSE,
@@ -33,8 +33,8 @@ __all__ = [
     "Decision",
     "Fixed",
     "FixedDraws",
+    "FromDraws",
     "Geometry",
-    "Own",
     "Predict",
     "Prediction",
     "Procedure",

@@ -45,8 +45,8 @@ def procedure_words(procedure: Any) -> str:
 
 
 def _same_task(a: Results, b: Results) -> bool:
-    known = all(a.settings.get(key) is not None for key in ("classifier", "noise"))
-    same = all(a.settings.get(key) == b.settings.get(key) for key in ("classifier", "noise"))
+    known = a.settings.classifier is not None and a.settings.noise is not None
+    same = (a.settings.classifier, a.settings.noise) == (b.settings.classifier, b.settings.noise)
     return known and same and a.indices == b.indices and not other_data(a, b)
 
 
