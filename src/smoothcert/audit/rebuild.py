@@ -14,7 +14,7 @@ from smoothcert.core.model import Model
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
 from smoothcert.engine.sigma import described_search
-from smoothcert.memory.protocol import Remembers
+from smoothcert.memory.protocol import RegionMemory
 from smoothcert.noise import NOISES, Noise
 from smoothcert.procedures import Fixed, Procedure, described_procedure
 from smoothcert.procedures.identity import flat, identifying
@@ -29,7 +29,7 @@ def certified(
     seed: int | None = None,
     workers: int | None = None,
     calibration: Tensor | None = None,
-    memory: Remembers | None = None,
+    memory: RegionMemory | None = None,
     input_range: tuple[float, float] | None = None,
     input_shape: tuple[int, ...] | None = None,
 ) -> Smoothed:

@@ -77,7 +77,7 @@ def certify(
     from smoothcert import datasets
     from smoothcert.audit.memory import check_memory
     from smoothcert.cli.procedures import ProcedureOptions
-    from smoothcert.engine import Smoothed
+    from smoothcert.engine import MemberCalls, Smoothed
     from smoothcert.models import ensembles
     from smoothcert.runs import Run
     from smoothcert.runs.evaluations import add_evaluations
@@ -118,9 +118,10 @@ def certify(
     if one_sided := _one_sided(dataset, subset):
         typer.echo(f"warning: {one_sided}", err=True)
     run = Run.start(out, run_config(smoothed, chosen, dataset, subset, _about(model, checkpoint) | named))
-    certifying(run, smoothed, chosen, dataset)
-    if smoothed.asked and isinstance(checkpoint.model, ensembles.Ensemble):
-        typer.echo(add_evaluations(out, smoothed.asked, checkpoint.model.cost))
+    member_calls = MemberCalls()
+    certifying(run, smoothed, chosen, dataset, member_calls)
+    if member_calls.per_member and isinstance(checkpoint.model, ensembles.Ensemble):
+        typer.echo(add_evaluations(out, member_calls.per_member, checkpoint.model.cost))
     typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")
     if sigma_per_input is not None and memory is None:
         typer.echo(

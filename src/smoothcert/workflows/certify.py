@@ -14,7 +14,7 @@ import smoothcert
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset, Subset
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Compiled, MemberCalls, Smoothed
 from smoothcert.procedures import Procedure
 from smoothcert.runs import Record, Run
 
@@ -32,9 +32,10 @@ def run_config(
     # What could never work is refused now, before anything is written.
     next(procedure.certify(noise))
     smoothed.check(data.tensors(indices[:1]))
+    compiled = _compiled(smoothed, data)
     return {
         "model": dict(model),
-        "classifier": smoothed.describe(),
+        "classifier": compiled.description,
         "num_classes": smoothed.num_classes,
         "noise": noise.describe(),
         **_search(smoothed),
@@ -57,16 +58,21 @@ def run_config(
             "numpy": numpy.__version__,
             "scipy": scipy.__version__,
         },
-        **_memory(smoothed, data),  # last: it makes the memory if it is not there
+        **_memory(smoothed, compiled, data),  # last: it makes the memory if it is not there
     }
 
 
-def _memory(smoothed: Smoothed, data: Dataset) -> dict[str, Any]:
+def _compiled(smoothed: Smoothed, data: Dataset) -> Compiled:
+    """The model as it is run on these data."""
+    return smoothed.compile(data.tensors([0]).shape[1:])
+
+
+def _memory(smoothed: Smoothed, compiled: Compiled, data: Dataset) -> dict[str, Any]:
     """Which memory the run answers through; nothing if through none."""
     if smoothed.memory is None:
         return {}
     noise = smoothed.noise.for_inputs(data.tensors([0])).describe()
-    return {"memory": {"id": smoothed.memory.claim(smoothed.describe(), noise, data.tensors([0]).shape[1:])}}
+    return {"memory": {"id": smoothed.memory.claim(compiled.description, noise, compiled.shape)}}
 
 
 def _check_remembered(run: Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
@@ -95,15 +101,18 @@ def certify_into(
     *,
     on_draws: Callable[[int], None] = lambda _: None,
     on_record: Callable[[Record], None] = lambda _: None,
+    member_calls: MemberCalls | None = None,
 ) -> None:
     """Certify what is planned and not recorded yet; each record is on disk before the next is announced.
 
     Another model, noise, procedure, data set or memory than the run's is refused, and so is going on with a model that
     has no fingerprint: nobody could tell whether it is the same. A region is safe in the memory before its record is
-    written: after a kill between the two, inserting it again changes nothing.
+    written: after a kill between the two, inserting it again changes nothing. `member_calls` counts what the members of
+    an ensemble are asked.
     """
+    compiled = _compiled(smoothed, data)
     given = {
-        "classifier": smoothed.describe(),
+        "classifier": compiled.description,
         "noise": smoothed.noise.for_inputs(data.tensors([0])).describe(),
         "procedure": procedure.describe(),
         "seed": smoothed.seed,
@@ -113,13 +122,13 @@ def certify_into(
     for name, value in given.items():
         if run.config.get(name) != value:
             raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
-    if run.config.get("memory") != _memory(smoothed, data).get("memory"):
+    if run.config.get("memory") != _memory(smoothed, compiled, data).get("memory"):
         raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
     with run.writing() as writer:
         records = run.records()
         recorded = {record.index for record in records}
         _check_remembered(run, smoothed, data, records)
-        if recorded and smoothed.describe()["fingerprint"] is None:
+        if recorded and compiled.description["fingerprint"] is None:
             raise InputError(
                 f"{run.path} cannot be resumed: its model is a function without a fingerprint, so nobody can tell "
                 "whether it is the same; certify into a new folder, or give the function a `fingerprint` attribute"
@@ -128,7 +137,10 @@ def certify_into(
         if not todo:
             return
         last = time.perf_counter()
-        for row, certificate in smoothed.certifying(data.tensors(todo), procedure, on_draws=on_draws):
+        certificates = smoothed.certifying(
+            data.tensors(todo), procedure, on_draws=on_draws, member_calls=member_calls, compiled=compiled
+        )
+        for row, certificate in certificates:
             now = time.perf_counter()
             record = Record.of(todo[row], int(data.labels[todo[row]]), certificate, now - last)
             last = now
