@@ -79,7 +79,7 @@ def certify(
     from smoothcert import datasets
     from smoothcert.audit.memory import refuse_other_memory
     from smoothcert.cli.procedures import ProcedureOptions
-    from smoothcert.engine import Smoothed
+    from smoothcert.engine import MemberCalls, Smoothed
     from smoothcert.models import ensembles
     from smoothcert.runs import Run
     from smoothcert.runs.evaluations import add_evaluations
@@ -124,9 +124,10 @@ def certify(
     run = Run.start(
         out, run_config(smoothed, chosen, dataset, subset, about), command=command_line(["smoothcert", *sys.argv[1:]])
     )
-    certifying(run, smoothed, chosen, dataset)
-    if smoothed.asked and isinstance(checkpoint.model, ensembles.Ensemble):
-        typer.echo(add_evaluations(out, smoothed.asked, checkpoint.model.cost))
+    member_calls = MemberCalls()
+    certifying(run, smoothed, chosen, dataset, member_calls)
+    if member_calls.per_member and isinstance(checkpoint.model, ensembles.Ensemble):
+        typer.echo(add_evaluations(out, member_calls.per_member, checkpoint.model.cost))
     typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")
     if sigma_per_input is not None and memory is None:
         typer.echo(

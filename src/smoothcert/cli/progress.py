@@ -12,7 +12,7 @@ from rich.table import Column
 
 if TYPE_CHECKING:
     from smoothcert.datasets import Dataset
-    from smoothcert.engine import Smoothed
+    from smoothcert.engine import MemberCalls, Smoothed
     from smoothcert.procedures import Procedure
     from smoothcert.runs import Record, Run
 
@@ -34,7 +34,9 @@ def bar(*extra: str) -> Progress:
     )
 
 
-def certifying(run: Run, smoothed: Smoothed, procedure: Procedure, data: Dataset) -> None:
+def certifying(
+    run: Run, smoothed: Smoothed, procedure: Procedure, data: Dataset, member_calls: MemberCalls | None = None
+) -> None:
     """Certify into the run under a bar that counts draws and tells how it goes."""
     from smoothcert.workflows.certify import certify_into
 
@@ -53,7 +55,15 @@ def certifying(run: Run, smoothed: Smoothed, procedure: Procedure, data: Dataset
             completed = max(progress.tasks[0].completed, per_input * tally.inputs)
             progress.update(task, completed=completed, tally=str(tally))
 
-        certify_into(run, smoothed, procedure, data, on_draws=lambda n: progress.advance(task, n), on_record=on_record)
+        certify_into(
+            run,
+            smoothed,
+            procedure,
+            data,
+            on_draws=lambda n: progress.advance(task, n),
+            on_record=on_record,
+            member_calls=member_calls,
+        )
 
 
 @dataclass

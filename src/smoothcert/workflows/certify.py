@@ -10,7 +10,7 @@ from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import loaded_plugins
 from smoothcert.datasets import Dataset, Subset
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Compiled, MemberCalls, Smoothed
 from smoothcert.procedures import Procedure
 from smoothcert.runs import DataConfig, ModelConfig, Record, Run, RunConfig, SubsetConfig
 
@@ -28,9 +28,10 @@ def run_config(
     # What could never work is refused now, before anything is written.
     next(procedure.certify(noise))
     smoothed.check(data.tensors(indices[:1]))
+    compiled = _compiled(smoothed, data)
     return RunConfig(
         model=model or ModelConfig(),
-        classifier=smoothed.describe(),
+        classifier=compiled.description,
         num_classes=smoothed.num_classes,
         class_names=data.class_names,
         noise=noise.describe(),
@@ -48,16 +49,21 @@ def run_config(
         plugins=loaded_plugins(),
         indices=tuple(indices),
         labels=tuple(int(label) for label in data.labels[indices]),
-        memory=_memory(smoothed, data),  # last: it makes the memory if it is not there
+        memory=_memory(smoothed, compiled, data),  # last: it makes the memory if it is not there
     )
 
 
-def _memory(smoothed: Smoothed, data: Dataset) -> str | None:
+def _compiled(smoothed: Smoothed, data: Dataset) -> Compiled:
+    """The model as it is run on these data."""
+    return smoothed.compile(data.tensors([0]).shape[1:])
+
+
+def _memory(smoothed: Smoothed, compiled: Compiled, data: Dataset) -> str | None:
     """The id of the memory that the run answers through; None if through none."""
     if smoothed.memory is None:
         return None
-    first = data.tensors([0])
-    return smoothed.memory.claim(smoothed.describe(), smoothed.noise.for_inputs(first).describe(), first.shape[1:])
+    noise = smoothed.noise.for_inputs(data.tensors([0])).describe()
+    return smoothed.memory.claim(compiled.description, noise, compiled.shape)
 
 
 def _check_remembered(run: Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
@@ -81,16 +87,18 @@ def certify_into(
     *,
     on_draws: Callable[[int], None] = lambda _: None,
     on_record: Callable[[Record], None] = lambda _: None,
+    member_calls: MemberCalls | None = None,
 ) -> None:
     """Certify what is planned and not recorded yet; each record is on disk before the next is announced.
 
     Another model, noise, procedure, data set or memory than the run's is refused, and so is going on with a model that
     has no fingerprint: nobody could tell whether it is the same. A region is safe in the memory before its record is
-    written: after a kill between the two, inserting it again changes nothing.
+    written: after a kill between the two, inserting it again changes nothing. `member_calls` counts what the members of
+    an ensemble are asked.
     """
-    config = run.config
+    compiled, config = _compiled(smoothed, data), run.config
     given = {
-        "classifier": (config.classifier, smoothed.describe()),
+        "classifier": (config.classifier, compiled.description),
         "noise": (config.noise, smoothed.noise.for_inputs(data.tensors([0])).describe()),
         "procedure": (config.procedure, procedure.describe()),
         "seed": (config.seed, smoothed.seed),
@@ -100,13 +108,13 @@ def certify_into(
     for name, (then, now) in given.items():
         if plain(then) != plain(now):
             raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
-    if config.memory != _memory(smoothed, data):  # last: it makes the memory if it is not there
+    if config.memory != _memory(smoothed, compiled, data):  # last: it makes the memory if it is not there
         raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
     with run.writing() as writer:
         records = run.records()
         recorded = {record.index for record in records}
         _check_remembered(run, smoothed, data, records)
-        if recorded and smoothed.describe()["fingerprint"] is None:
+        if recorded and compiled.description["fingerprint"] is None:
             raise InputError(
                 f"{run.path} cannot be resumed: its model is a function without a fingerprint, so nobody can tell "
                 "whether it is the same; certify into a new folder, or give the function a `fingerprint` attribute"
@@ -115,7 +123,10 @@ def certify_into(
         if not todo:
             return
         last = time.perf_counter()
-        for row, certificate in smoothed.certifying(data.tensors(todo), procedure, on_draws=on_draws):
+        certificates = smoothed.certifying(
+            data.tensors(todo), procedure, on_draws=on_draws, member_calls=member_calls, compiled=compiled
+        )
+        for row, certificate in certificates:
             now = time.perf_counter()
             record = Record.of(todo[row], int(data.labels[todo[row]]), certificate, now - last)
             last = now
