@@ -52,9 +52,9 @@ def writing_whole(path: Path, *, new: bool = False) -> Iterator[BinaryIO]:
             _name(draft, place, new=new)
         flush_folder(place.parent)
     except OSError as error:
-        if error.filename is None or Path(os.fsdecode(error.filename)).name.startswith(DRAFT):
-            error.filename, error.filename2 = str(path), None
-        raise
+        if error.errno is None or (error.filename is not None and not _of_draft(error.filename)):
+            raise
+        raise OSError(error.errno, error.strerror, str(path)) from None
     finally:
         if draft is not None:
             with suppress(OSError):
@@ -122,6 +122,10 @@ def read_file(path: Path, *, most: int | None = None) -> bytes:
 def memory_size() -> int:
     """Bytes of memory that this machine has: what is larger cannot be worked on, whatever it is."""
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+
+
+def _of_draft(name: str | bytes | int) -> bool:
+    return not isinstance(name, int) and Path(os.fsdecode(name)).name.startswith(DRAFT)
 
 
 def _place(path: Path) -> Path:
