@@ -30,12 +30,17 @@ def test_it_is_there_whole_and_alone(tmp_path: Path) -> None:
 def test_what_fails_in_the_middle_leaves_the_old_file(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_whole(path, b"old")
-    with pytest.raises(ZeroDivisionError), writing_whole(path) as file:
-        file.write(b"new")
-        file.flush()
-        assert path.read_bytes() == b"old"
-        assert drafts(tmp_path)
-        raise ZeroDivisionError
+
+    def half() -> None:
+        with writing_whole(path) as file:
+            file.write(b"new")
+            file.flush()
+            assert path.read_bytes() == b"old"
+            assert drafts(tmp_path)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        half()
     assert path.read_bytes() == b"old"
     assert drafts(tmp_path) == []
 
@@ -161,14 +166,14 @@ def test_a_lock_is_taken_once_and_where_there_are_none_it_is_said(
     path = tmp_path / "lock"
     with path.open("ab") as one, path.open("ab") as two:
         lock(one, path, busy="busy")
-        with pytest.raises(InputError, match="^busy$"):
+        with pytest.raises(InputError, match=r"^busy$"):
             lock(two, path, busy="busy")
 
     def no_locks(*_: Any) -> None:
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(files.fcntl, "flock", no_locks)
-    with path.open("ab") as one, pytest.raises(InputError, match="cannot lock files.*choose a folder on a local disk"):
+    with path.open("ab") as one, pytest.raises(InputError, match=r"cannot lock files.*choose a folder on a local disk"):
         lock(one, path, busy="busy")
     write_whole(tmp_path / "file", b"content")  # one writer needs none
     assert (tmp_path / "file").read_bytes() == b"content"

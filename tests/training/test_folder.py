@@ -58,7 +58,7 @@ def test_without_locks_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest
         raise OSError(errno.ENOLCK, "No locks available")
 
     monkeypatch.setattr(fcntl, "flock", no_locks)
-    with pytest.raises(InputError, match="cannot lock files.*choose a folder on a local disk"):
+    with pytest.raises(InputError, match=r"cannot lock files.*choose a folder on a local disk"):
         Folder.start(tmp_path, CONFIG).__enter__()
 
 

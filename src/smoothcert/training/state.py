@@ -1,8 +1,8 @@
 """Where training stands, in one file: what a killed training goes on from.
 
 A safetensors file of the model's tensors, the optimiser's momenta and, where inputs have strengths of the noise of
-their own, these; with a JSON text: which training it is of, the epoch and the step. Every byte is under a digest. Noise,
-order and learning rate are functions of (seed, epoch, step), so there is no more to keep.
+their own, these; with a JSON text: which training it is of, the epoch and the step. Noise, order and learning rate are
+functions of (seed, epoch, step), so there is no more to keep. Every byte is under a digest.
 """
 
 from __future__ import annotations

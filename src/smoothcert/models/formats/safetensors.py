@@ -1,7 +1,7 @@
 """A trained network in one file: weights, architecture, normalisation and what made it.
 
 The file is a safetensors file, which holds numbers and one JSON text and cannot run code on load. The text, under the
-metadata key `smoothcert`, has a digest of the whole file, the format version, the architecture and the caller's details.
+metadata key `smoothcert`, has a digest of the whole file, the format version, the architecture and the details.
 """
 
 from collections.abc import Mapping
