@@ -10,6 +10,7 @@ import typer
 
 from smoothcert.cli import options as o
 from smoothcert.core.errors import InputError
+from smoothcert.core.text import printable
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -46,6 +47,7 @@ def predict(
     """Answer with the smoothed classifier, or abstain where two classes are too close."""
     import torch
 
+    from smoothcert.datasets import read_inputs
     from smoothcert.engine import Smoothed
     from smoothcert.models import ensembles
     from smoothcert.procedures import Predict
@@ -56,8 +58,8 @@ def predict(
     there = o.run_device(opened) if opened is not None else None
     checkpoint = ensembles.load_model(model, o.device(device or there))
     shape = tuple(checkpoint.architecture.input_shape)
-    batches = {path: _read(path, shape) for path in input_}
-    inputs = [(path, x) for path in input_ for x in batches[path][0]]
+    batches = {path: read_inputs(path, shape) for path in input_}
+    inputs = [(path, torch.from_numpy(x)) for path in input_ for x in batches[path][0]]
     eight_bit = all(is_8_bit for _, is_8_bit in batches.values())
     smoothed = (
         _certified(
@@ -90,7 +92,7 @@ def predict(
             typer.echo(json.dumps({"input": str(path), **prediction.to_json()}))
         else:
             answer = "abstains" if prediction.abstained else names[prediction.label]
-            typer.echo(f"{path}: {answer} ({prediction.reason})")
+            typer.echo(printable(f"{path}: {answer} ({prediction.reason})"))
 
 
 def _run(path: Path, context: typer.Context) -> Run:
@@ -148,31 +150,3 @@ def _certified(
     for what in other_circumstances(run, smoothed):
         typer.echo(f"warning: the model is not run as it was certified: {what}", err=True)
     return smoothed
-
-
-def _read(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, bool]:
-    """Inputs of an image or an .npy file, (B, *shape), as float32 in [0, 1], and whether they were 8-bit."""
-    import numpy as np
-    import torch
-    from PIL import Image
-
-    try:
-        if path.suffix == ".npy":
-            array = np.load(path, allow_pickle=False)
-        else:
-            with Image.open(path) as image:
-                if image.mode not in ("1", "L", "LA", "P", "RGB", "RGBA"):
-                    raise ValueError(f"mode {image.mode} is not of 8 bits; convert it, or give an .npy array")
-                array = np.asarray(image.convert("L" if shape[0] == 1 else "RGB"))
-                array = array[None] if shape[0] == 1 else array.transpose(2, 0, 1)  # (C, H, W)
-    except (OSError, ValueError, EOFError, SyntaxError) as error:
-        raise InputError(f"--input {path} cannot be read as an image or an .npy array ({error})") from None
-    eight_bit = array.dtype == np.uint8
-    if eight_bit:
-        array = array.astype(np.float32) / np.float32(255)
-    batch = array[None] if array.ndim == len(shape) else array
-    if batch.ndim != len(shape) + 1 or batch.shape[1:] != shape or batch.dtype.kind != "f" or not len(batch):
-        raise InputError(
-            f"--input {path} must hold inputs of shape {shape}, uint8 or float, got {array.dtype} {array.shape}"
-        )
-    return torch.from_numpy(np.ascontiguousarray(batch, dtype=np.float32)), eight_bit
