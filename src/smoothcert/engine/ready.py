@@ -14,7 +14,7 @@ from smoothcert.architectures.modules import Model
 from smoothcert.engine.backends import AUTO, BACKENDS, Job, Prepared, default_rows, prepare, same_votes
 from smoothcert.engine.backends.auto import fastest
 from smoothcert.engine.classifier import describe, snapshot
-from smoothcert.engine.sampler import default_workers
+from smoothcert.engine.workers import default_workers
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.streams import BLOCK, generator, input_id
@@ -37,10 +37,6 @@ class Ready:
     def rows(self) -> int:
         """Of one call."""
         return self.prepared.rows or self.job.rows
-
-    def runners(self) -> tuple[Model, ...]:
-        """One per worker, for one run."""
-        return tuple(self.prepared.new_runner() for _ in range(self.job.workers))
 
 
 @dataclass(frozen=True)

@@ -7,13 +7,10 @@ device and fetched once per wish, so memory does not grow with the number of dra
 
 from __future__ import annotations
 
-import os
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from concurrent.futures import FIRST_COMPLETED, Future, wait
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 import torch
@@ -23,6 +20,7 @@ from smoothcert.architectures.modules import Model
 from smoothcert.certify import Ask, Conversation, answered
 from smoothcert.certify.certificate import Answered
 from smoothcert.engine.classifier import score
+from smoothcert.engine.workers import Workers
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.streams import BLOCK, generator
@@ -85,23 +83,22 @@ class Piece:
 class Sampler:
     """Runs conversations against a model. The same votes whatever the workers, the order, or an interruption."""
 
-    models: tuple[Model, ...]  # one per worker, alike: a module may keep something on itself while it runs
+    workers: Workers  # each with a runner of its own: a module may keep something on itself while it runs
     num_classes: int
     seed: int
     device: torch.device
     blocks_per_batch: int
     rows_per_call: int  # at most this many rows go through the model at once
-    threads: int | None  # intra-op threads of a worker: part of what decides the last bit of a score
 
     def run(
         self, talks: Iterable[Talk[Answer]], on_draws: Callable[[int], None]
     ) -> Iterator[tuple[Talk[Answer], Answer]]:
         """Hold all conversations; yield each answer as soon as it is there."""
         waiting, ready = iter(talks), deque[Talk[Answer]]()
-        with working(self.models, self.threads) as submit:
+        with self.workers.working() as submit:
             flying: dict[Future[Tensor], list[Piece]] = {}
             while True:
-                while len(flying) <= len(self.models) and (pieces := self._next_batch(waiting, ready)):
+                while len(flying) <= self.workers.count and (pieces := self._next_batch(waiting, ready)):
                     flying[submit(self._evaluate, pieces)] = pieces
                 if not flying:
                     return
@@ -180,55 +177,3 @@ def _tally(counts: Tensor, ask: Ask) -> Tally:
     if broken[0]:
         raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
     return Tally(tuple(votes)) if ask.beta is None else Tally(tuple(votes), tuple(sums), tuple(squares))
-
-
-Submit = Callable[[Callable[[Model, Any], Any], Any], Future[Any]]  # a function of a model and of what it is to do
-
-
-@contextmanager
-def working(models: tuple[Model, ...], threads: int | None) -> Iterator[Submit]:
-    """Threads that each hold a model of their own; one worker is the caller's own thread.
-
-    On a CPU one core each is better than one model spread over all cores.
-    """
-    if len(models) == 1:
-
-        def here(evaluate: Callable[[Model, Any], Any], job: Any) -> Future[Any]:
-            future: Future[Any] = Future()
-            before = torch.get_num_threads()
-            torch.set_num_threads(threads or before)
-            try:
-                future.set_result(evaluate(models[0], job))
-            finally:  # between two jobs the thread is the caller's own
-                torch.set_num_threads(before)
-            return future
-
-        yield here
-        return
-    before = torch.get_num_threads()
-    idle: SimpleQueue[Model] = SimpleQueue()
-    for model in models:
-        idle.put(model)
-
-    def borrow(evaluate: Callable[[Model, Any], Any], job: Any) -> Any:
-        model = idle.get()
-        try:
-            return evaluate(model, job)
-        finally:
-            idle.put(model)
-
-    pool = ThreadPoolExecutor(len(models), initializer=torch.set_num_threads, initargs=(threads or before,))
-    try:
-        yield lambda evaluate, job: pool.submit(borrow, evaluate, job)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        torch.set_num_threads(before)
-
-
-def default_workers(model: Model, device: torch.device) -> int:
-    """One per core for a module on the CPU; one for what may not be copied whole: a function, or hooks to elsewhere."""
-    if device.type != "cpu" or not isinstance(model, torch.nn.Module):
-        return 1
-    if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
-        return 1
-    return max(1, min(torch.get_num_threads(), os.cpu_count() or 1))

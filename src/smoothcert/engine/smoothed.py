@@ -20,6 +20,7 @@ from smoothcert.engine.ready import Preparer, Ready
 from smoothcert.engine.remembering import Remembers, inserted, predicted
 from smoothcert.engine.sampler import Sampler, Talk
 from smoothcert.engine.sigma import SigmaSearch
+from smoothcert.engine.workers import Workers
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import plain
@@ -239,15 +240,21 @@ class Smoothed:
         ready = self._ready(batch)
         bound = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
         self._check(ready, batch[0], bound[0] if bound else self._noise.for_inputs(batch))
-        models = ready.runners()
+        counts: list[list[int]] = []  # of the runners, which live and die in their own threads
+
+        def new_runner() -> Model:
+            runner = ready.prepared.new_runner()
+            if isinstance(runner, Asking):
+                counts.append(runner.asked)
+            return runner
+
         sampler = Sampler(
-            models=models,
+            workers=self._workers(ready, new_runner),
             num_classes=self._num_classes,
             seed=self._seed,
             device=self._device,
             blocks_per_batch=max(1, ready.rows // BLOCK),
             rows_per_call=ready.rows,
-            threads=self._preparer.threads(ready.job.workers),
         )
 
         def talks() -> Iterator[Talk[Result]]:
@@ -263,15 +270,17 @@ class Smoothed:
                 )
                 yield talk.key, filled
         finally:
-            counts = [model.asked for model in models if isinstance(model, Asking)]
             self._asked = tuple(map(sum, zip(*counts, *([self._asked] if self._asked else []), strict=True)))
 
     def _noises(self, batch: Tensor, ready: Ready) -> Iterable[Noise]:
-        bound, threads = self._noise.for_inputs(batch), self._preparer.threads(ready.job.workers)
+        bound = self._noise.for_inputs(batch)
         if self._search is None:
             return [bound] * len(batch)
-        where = (ready.runners(), ready.job.model, self._device)
-        return self._search.noises(*where, batch, bound, seed=self._seed, threads=threads)
+        where = (self._workers(ready, ready.prepared.new_runner), ready.job.model, self._device)
+        return self._search.noises(*where, batch, bound, seed=self._seed)
+
+    def _workers(self, ready: Ready, new_runner: Callable[[], Model]) -> Workers:
+        return Workers(new_runner, ready.job.workers, self._preparer.threads(ready.job.workers))
 
     def _batch(self, x: Inputs) -> Tensor:
         """Inputs as float32 (B, ...), refused where they cannot be what was meant."""

@@ -13,12 +13,17 @@ from torch import Tensor, nn
 import smoothcert as sc
 from smoothcert.engine.sigma import DDRS, SEARCHES, Bracket, Grid, SigmaSearch, described_search, sigma_search
 from smoothcert.engine.sigma.bracket import best_of, win_rate
+from smoothcert.engine.workers import Workers
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.stats.lattice import PER_OCTAVE, nearest, strength
 
 STEP = 2 ** (1 / PER_OCTAVE)
 N, ALPHA = 100_000, 0.001
+
+
+def workers(model: Callable[[Tensor], Tensor], count: int = 1) -> Workers:
+    return Workers(lambda: model, count, 1)
 
 
 def half_space(x: Tensor) -> Tensor:
@@ -105,7 +110,7 @@ def test_all_methods_come_to_the_peak_of_the_soft_radius() -> None:
     peak = float(sigmas[int(np.argmax(radii))])
     x = torch.zeros(4, dim) + 1e-3 * torch.arange(4)[:, None]
     for sigma0, search in ((0.5, DDRS(300, 64, lr=0.01)), (0.8, DDRS(300, 64, lr=0.01)), (0.6, Grid(64, 256))):
-        found = search.strengths((soft,), soft, x, sc.Gaussian(sigma0), seed=0, threads=1)
+        found = search.strengths(workers(soft), soft, x, sc.Gaussian(sigma0), seed=0)
         assert all(peak / STEP**1.5 <= sigma <= peak * STEP**1.5 for sigma in found), (peak, found)
 
 
@@ -118,7 +123,7 @@ def test_a_function_of_seed_input_and_settings_and_on_the_lattice(search: SigmaS
     x = torch.rand(9, 6, generator=torch.Generator().manual_seed(2))
 
     def found(rows: Tensor, seed: int = 0, runners: int = 1) -> list[float]:
-        return search.strengths((net,) * runners, net, rows, noise, seed=seed, threads=1)
+        return search.strengths(workers(net, runners), net, rows, noise, seed=seed)
 
     whole = found(x)
     assert len(set(whole)) > 1
@@ -144,9 +149,9 @@ def test_floor_and_cap(method: str) -> None:
         return torch.stack([inside, -inside], dim=1)
 
     x = torch.zeros(2, 3)
-    assert search.strengths((sure,), sure, x, sc.Gaussian(0.25), seed=0, threads=1) == [1.0, 1.0]
+    assert search.strengths(workers(sure), sure, x, sc.Gaussian(0.25), seed=0) == [1.0, 1.0]
     near = dataclasses.replace(search, span=1.25)  # two steps of the lattice each way
-    assert near.strengths((small,), small, x, sc.Gaussian(strength(-11)), seed=0, threads=1) == [strength(-13)] * 2
+    assert near.strengths(workers(small), small, x, sc.Gaussian(strength(-11)), seed=0) == [strength(-13)] * 2
 
 
 def test_a_wider_span_is_kept() -> None:
@@ -154,7 +159,7 @@ def test_a_wider_span_is_kept() -> None:
         return torch.stack([5 + 0 * x[:, 0], -5 + 0 * x[:, 0]], dim=1)
 
     for span, most in ((1.5, 2 ** (4 / 8)), (8.0, 8.0), (64.0, 64.0)):
-        found = Bracket(30, span=span).strengths((sure,), sure, torch.zeros(1, 3), sc.Gaussian(1.0), seed=0, threads=1)
+        found = Bracket(30, span=span).strengths(workers(sure), sure, torch.zeros(1, 3), sc.Gaussian(1.0), seed=0)
         assert found == [most]
 
 

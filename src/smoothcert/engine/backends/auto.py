@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-import threading
 import time
 import warnings
 
 import torch
 
+from smoothcert.architectures.modules import Model
 from smoothcert.engine.backends import Job, Prepared, installed, prepare, same_votes
+from smoothcert.engine.workers import Workers
 from smoothcert.noise.streams import BLOCK
 
 # All in float32. Not int8: it is noticeably another classifier, so somebody must want it. Not compile: it takes a
@@ -48,24 +49,18 @@ def fastest(job: Job, *, rows: int | None, workers: int | None) -> tuple[Job, Pr
 
 def throughput(prepared: Prepared, job: Job, seconds: float) -> float:
     """Rows per second of all workers together, on ready noise: the most that certification can reach."""
-    x, counts, before = job.probe(), [0] * job.workers, torch.get_num_threads()
-    runners = [prepared.new_runner() for _ in counts]
+    x = job.probe()
 
     @torch.inference_mode()
-    def work(number: int, end: float) -> None:
-        torch.set_num_threads(1)
-        while time.perf_counter() < end:
-            runners[number](x.clone())
-            counts[number] += len(x)
+    def work(run: Model, rest: float) -> float:
+        rows, begin = 0, time.perf_counter()
+        while time.perf_counter() - begin < rest:
+            run(x.clone())
+            rows += len(x)
+        return rows / (time.perf_counter() - begin)
 
-    for rest in (0.2 * seconds, seconds):  # the first round warms up
-        counts[:] = [0] * job.workers
-        begin = time.perf_counter()
-        threads = [threading.Thread(target=work, args=(number, begin + rest)) for number in range(job.workers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    taken = time.perf_counter() - begin
-    torch.set_num_threads(before)
-    return sum(counts) / taken
+    with Workers(prepared.new_runner, job.workers, 1).working() as submit:
+        for rest in (0.2 * seconds, seconds):  # the first round warms up
+            rounds = [submit(work, rest) for _ in range(job.workers)]
+            rates: list[float] = [future.result() for future in rounds]
+    return sum(rates)

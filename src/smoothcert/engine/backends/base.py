@@ -65,7 +65,7 @@ class Prepared:
     """A model that is ready to run.
 
     Args:
-        new_runner: makes a runner (noisy inputs to scores) for one thread; cheap.
+        new_runner: makes a runner (noisy inputs to scores) for the thread that calls it, and for no other; cheap.
         description: which function it is: name, precision, version of the runtime, digest of the artifact.
         note: what the user should know, as a sentence.
         rows: of a call, if other than the job's: the runner then cuts them itself.
@@ -87,7 +87,7 @@ class Padded:
     def __call__(self, x: Tensor) -> Tensor:
         """Scores (B, C) of x (B, ...); more rows are cut."""
         if len(x) > self.rows:
-            return torch.cat([self(part) for part in torch.split(x, self.rows)])
+            return torch.cat(list(map(self, torch.split(x, self.rows))))
         missing = self.rows - len(x)
         if not missing:
             return self.run(x)

@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothcert.architectures.modules import Model
 from smoothcert.engine.backends.base import (
     Job,
     Padded,
@@ -32,8 +31,8 @@ from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
 def prepare(job: Job) -> Prepared:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(job)
-    require_agreement(job, _runner(content))
-    return Prepared(lambda: Padded(_runner(content), job.rows), _about("openvino", job.precision, content))
+    require_agreement(job, Network(content))
+    return Prepared(lambda: Padded(Network(content), job.rows), _about("openvino", job.precision, content))
 
 
 def prepare_int8(job: Job) -> Prepared:
@@ -42,34 +41,37 @@ def prepare_int8(job: Job) -> Prepared:
     size = struct.unpack("<Q", content[:8])[0]
     graph, weights = content[8 : 8 + size], content[8 + size :]
     about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(job)}
-    agreement = vote_agreement(job, _runner(graph, weights))
-    return Prepared(lambda: Padded(_runner(graph, weights), job.rows), about | {"agreement": agreement})
+    agreement = vote_agreement(job, Network(graph, weights))
+    return Prepared(lambda: Padded(Network(graph, weights), job.rows), about | {"agreement": agreement})
 
 
-def _runner(model: bytes, weights: bytes = b"") -> Model:
+class Network:
     """A network for one thread: with a single stream of one thread OpenVINO runs it where it is called.
 
-    Streams of a shared network have threads of their own, and every call waits for one to wake up.
+    Streams of a shared network have threads of their own, and every call waits for one to wake up. OpenVINO keeps
+    something of every thread that has called it; so the thread that makes a network uses it and drops it (`Workers`).
     """
-    import openvino as ov  # noqa: PLC0415 (an extra)
 
-    options = {
-        "NUM_STREAMS": 1,
-        "INFERENCE_NUM_THREADS": 1,
-        "ENABLE_CPU_PINNING": False,  # threads of several processes would be pinned to the same core
-        "INFERENCE_PRECISION_HINT": "f32",  # else it is bf16, silently, on processors that have it
-    }
-    core = ov.Core()
-    try:
-        request = core.compile_model(core.read_model(model, weights), "CPU", options).create_infer_request()
-    except Exception as error:
-        raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
+    def __init__(self, model: bytes, weights: bytes = b"") -> None:
+        import openvino as ov  # noqa: PLC0415 (an extra)
 
-    def run(x: Tensor) -> Tensor:
-        found = request.infer({0: ov.Tensor(x.contiguous().numpy(), shared_memory=True)}, share_outputs=True)
-        return torch.from_numpy(found[0].copy())
+        options = {
+            "NUM_STREAMS": 1,
+            "INFERENCE_NUM_THREADS": 1,
+            "ENABLE_CPU_PINNING": False,  # threads of several processes would be pinned to the same core
+            "INFERENCE_PRECISION_HINT": "f32",  # else it is bf16, silently, on processors that have it
+        }
+        core = ov.Core()
+        try:
+            compiled = core.compile_model(core.read_model(model, weights), "CPU", options)
+            request = compiled.create_infer_request()
+        except Exception as error:
+            raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
+        self._request, self._compiled, self._core = request, compiled, core  # let go in this order
 
-    return run
+    def __call__(self, x: Tensor) -> Tensor:
+        """Scores (B, C) of x (B, ...), copied in and out: a request that shared memory would point to what is gone."""
+        return torch.from_numpy(self._request.infer({0: x.contiguous().numpy()})[0])
 
 
 def _about(name: str, precision: str, content: bytes) -> dict[str, Any]:

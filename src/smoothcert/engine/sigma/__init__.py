@@ -17,6 +17,7 @@ from smoothcert.engine.sigma.base import SigmaSearch
 from smoothcert.engine.sigma.bracket import Bracket
 from smoothcert.engine.sigma.ddrs import DDRS
 from smoothcert.engine.sigma.grid import Grid
+from smoothcert.engine.workers import Workers
 from smoothcert.errors import InputError
 from smoothcert.noise import Gaussian, Noise
 
@@ -61,7 +62,7 @@ def optimize_sigma(
     """
     private = snapshot(model, device := device_of(model))
     search, start = sigma_search(method, steps=steps, draws=draws), noise(**{noise.strength_name: sigma0})
-    found = search.strengths((private,), private, x.to(device), start, seed=seed, threads=None)
+    found = search.strengths(Workers(lambda: private, 1, None), private, x.to(device), start, seed=seed)
     return torch.tensor(found, dtype=torch.float64)
 
 

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from smoothcert.architectures.modules import Model
 from smoothcert.certify.conversation import check_draws
-from smoothcert.engine.sampler import working
+from smoothcert.engine.workers import Workers
 from smoothcert.errors import InputError
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import Scale, plain
@@ -58,28 +58,25 @@ class SigmaSearch(ABC):
         """Of the model, at most, per input; a gradient counts as one more."""
 
     @abstractmethod
-    def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
-    ) -> list[float]:
+    def strengths(self, workers: Workers, model: Model, x: Tensor, noise: Noise, *, seed: int) -> list[float]:
         """One per input x (B, ...), which is where the model is.
 
-        `runners` are ways to run the model, one per worker; `model` is what gradients go through.
+        `workers` run the model; `model` is what gradients go through.
         """
 
     def noises(
         self,
-        runners: tuple[Model, ...],
+        workers: Workers,
         model: Model,
         device: torch.device,
         batch: Tensor,
         noise: Noise,
         *,
         seed: int,
-        threads: int | None,
     ) -> Iterator[Noise]:
         """The noise of each input of a batch (B, ...) anywhere, as they are wanted: some inputs at a time."""
         for x in torch.split(batch, AT_ONCE):
-            for found in self.strengths(runners, model, x.to(device), noise, seed=seed, threads=threads):
+            for found in self.strengths(workers, model, x.to(device), noise, seed=seed):
                 yield noise.with_strength(found)
 
     def describe(self) -> dict[str, Any]:
@@ -106,12 +103,10 @@ class SigmaSearch(ABC):
 class OneByOne(SigmaSearch):
     """A search with draws of one input alone in a call: nobody feels who else is there."""
 
-    def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
-    ) -> list[float]:
+    def strengths(self, workers: Workers, model: Model, x: Tensor, noise: Noise, *, seed: int) -> list[float]:
         """Of each input by `_find`, side by side."""
         bound = plain(noise.for_inputs(x))
-        with working(runners, threads) as submit:
+        with workers.working() as submit:
             return [future.result() for future in [submit(self._find, (one, bound, seed)) for one in x]]
 
     @abstractmethod

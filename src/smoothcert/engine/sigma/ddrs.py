@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from smoothcert.architectures.modules import Model
-from smoothcert.engine.sampler import working
 from smoothcert.engine.sigma.base import CHOOSING, SigmaSearch, stream_of
+from smoothcert.engine.workers import Workers
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import Scale, ascend, plain, unit_draws
 from smoothcert.noise.base import check_positive, per_row
@@ -44,12 +44,10 @@ class DDRS(SigmaSearch):
         """Forward and back, as the paper counts them."""
         return CHOOSING + 2 * self.steps * self.draws
 
-    def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
-    ) -> list[float]:
+    def strengths(self, workers: Workers, model: Model, x: Tensor, noise: Noise, *, seed: int) -> list[float]:
         """In chunks of inputs, always as many, because one draw at a time would leave the machine idle."""
         bound, size = plain(noise.for_inputs(x)), max(1, BLOCK // self.draws)
-        with working((model,), threads) as submit:
+        with Workers(lambda: model, 1, workers.threads).working() as submit:
             with torch.autocast(x.device.type, enabled=False):
                 futures = [submit(self._chunk, (part, size, bound, seed)) for part in torch.split(x, size)]
             return [found for future in futures for found in future.result()]
