@@ -53,7 +53,8 @@ class LastPlace(nn.Module):
     "model",
     [
         SeesTheBatch(0.0), SeesTheBatch(2.0**18), SeesTheBatch(-(2.0**18)), SeesTheBatch(2.0**22),
-        SeesTheBatch(2.0**18, torch.float64), SeesTheBatch(2.0**40, torch.float64), SeesTheBatch(2.0**51, torch.float64),
+        SeesTheBatch(2.0**18, torch.float64), SeesTheBatch(2.0**40, torch.float64),
+        SeesTheBatch(2.0**51, torch.float64),
         SeesTheBatch(2.0**5, torch.half), SeesTheBatch(2.0**9, torch.half), SeesTheBatch(2.0**6, torch.bfloat16),
         NormOfTheBatch(0.0), NormOfTheBatch(1e6), NormOfTheBatch(-1e6), NormOfTheBatch(1e6, torch.float64),
         NormOfTheBatch(1e12, torch.float64), LastPlace(),
@@ -116,7 +117,8 @@ class Twins(RowByRow):
 @pytest.mark.parametrize(
     "model",
     [
-        RowByRow(), RowByRow(times=1e6), RowByRow(times=1e-6), RowByRow(plus=1e4), RowByRow(plus=2.0**18), RowByRow(times=0),
+        RowByRow(), RowByRow(times=1e6), RowByRow(times=1e-6), RowByRow(plus=1e4), RowByRow(plus=2.0**18),
+        RowByRow(times=0),
         RowByRow(torch.float64, plus=1e9), RowByRow(torch.half), RowByRow(torch.bfloat16), Masked(2), Masked(6),
         Masked(6, plus=1e4), OneHot(), Twins(),
     ],
