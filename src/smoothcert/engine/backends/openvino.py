@@ -20,6 +20,7 @@ from smoothcert.engine.backends.base import (
     Prepared,
     UnableError,
     digest,
+    int8_sums,
     require_agreement,
     vote_agreement,
 )
@@ -40,7 +41,8 @@ def prepare_int8(job: Job) -> Prepared:
     content = artifact(job, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(job))
     size = struct.unpack("<Q", content[:8])[0]
     graph, weights = content[8 : 8 + size], content[8 + size :]
-    about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(job)}
+    about = _about("openvino-int8", "int8", content)
+    about |= {"int8_sums": int8_sums(), "calibration": calibration_digest(job)}
     agreement = vote_agreement(job, Network(graph, weights))
     return Prepared(lambda: Padded(Network(graph, weights), job.rows), about | {"agreement": agreement})
 
@@ -94,7 +96,8 @@ def _quantise(job: Job) -> bytes:
 
         nncf.set_log_level(logging.ERROR)
         try:
-            small = nncf.quantize(plain, nncf.Dataset(batches), subset_size=len(batches))
+            half = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)  # see int8_sums
+            small = nncf.quantize(plain, nncf.Dataset(batches), subset_size=len(batches), advanced_parameters=half)
         except Exception as error:
             raise UnableError(f"NNCF cannot quantise it: {first_line(error)}") from error
         for number, operation in enumerate(small.get_ordered_ops()):

@@ -15,6 +15,7 @@ from smoothcert.engine.backends.base import (
     Prepared,
     UnableError,
     digest,
+    int8_sums,
     require_agreement,
     vote_agreement,
 )
@@ -35,7 +36,8 @@ def prepare_int8(job: Job) -> Prepared:
     """int8 weights (per channel) and activations, by static quantisation: another classifier than the given one."""
     content = artifact(job, "onnxruntime-int8", (*PACKAGES, "onnxruntime"), lambda: _quantise(job))
     run = _session(content)
-    about = _about("onnxruntime-int8", "int8", content) | {"calibration": calibration_digest(job)}
+    about = _about("onnxruntime-int8", "int8", content)
+    about |= {"int8_sums": int8_sums(), "calibration": calibration_digest(job)}
     return Prepared(lambda: Padded(run, job.rows), about | {"agreement": vote_agreement(job, run)})
 
 
@@ -88,6 +90,7 @@ def _quantise(job: Job) -> bytes:
                 per_channel=True,
                 activation_type=q.QuantType.QUInt8,
                 weight_type=q.QuantType.QInt8,
+                reduce_range=True,  # weights of seven bits: see int8_sums
             )
         except Exception as error:
             raise UnableError(f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
