@@ -7,7 +7,7 @@ import torch
 from torch import nn
 
 from smoothcert import Fixed, Gaussian, InputError, Smoothed, Uniform
-from smoothcert.execution.adversaries import Strength
+from smoothcert.execution.adversaries import Strength, adversary
 from smoothcert.execution.attack import Siege, strictly_inside
 from smoothcert.runs import Attacked, Record
 
@@ -88,7 +88,7 @@ def test_an_abstention_and_a_wrong_answer_have_nothing_to_refute() -> None:
     assert other.distances == {"pgd": None, "ddn": None}
 
 
-@pytest.mark.parametrize("name", ["foolbox:L2PGD", "foolbox:L2DeepFoolAttack", "autoattack"])
+@pytest.mark.parametrize("name", ["foolbox:L2PGD", "autoattack"])
 def test_the_attacks_of_other_packages(name: str) -> None:
     pytest.importorskip(name.partition(":")[0].replace("autoattack", "pyautoattack"))
     of, x = siege(Gaussian(0.25), name, radii=(1.2,)), inputs(2)
@@ -98,6 +98,22 @@ def test_the_attacks_of_other_packages(name: str) -> None:
         assert true < 1.1
         assert nearest is not None
         assert 0.97 * true <= nearest < 1.2
+
+
+def test_an_attack_that_stops_at_the_boundary_comes_near_the_truth() -> None:
+    """DeepFool goes a hair beyond where its few draws are even: how 1000 others vote there is a coin's toss."""
+    pytest.importorskip("foolbox")
+    name = "foolbox:L2DeepFoolAttack"
+    of, x = siege(Gaussian(0.25), name, radii=(1.2,)), inputs(2)
+    made = records(of, x)
+    points, norms = of._points(adversary(name, STRENGTH), x, [r.label for r in made], [1.2, 1.2])
+    beyond = of._answers(x + 1.2 * (points - x))
+    for row, (attacked, true) in enumerate(zip(of.attack(x, made), distance(x).tolist(), strict=True)):
+        assert 0.97 * true <= norms[row] < 1.03 * true
+        assert beyond[row] == 1 - attacked.label
+        assert attacked.violation is None
+        nearest = attacked.distances[name]
+        assert nearest is None or 0.97 * true <= nearest < 1.03 * true
 
 
 @pytest.mark.parametrize("levels", [None, 255])

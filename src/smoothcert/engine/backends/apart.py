@@ -57,23 +57,37 @@ def prepare(prepare_member: Callable[[Job], Prepared], job: Job) -> Prepared:
     def new_runner() -> Asking:
         return Asking(ensemble, [part.new_runner() for part in parts])
 
-    about = _description([part.description for part in parts])
-    return Prepared(new_runner, about, rows=_rows(job, parts) if ensemble.adaptive else None)
+    prepared = Prepared(new_runner, _description([part.description for part in parts]))
+    if not ensemble.adaptive or job.device.type != "cpu":
+        return prepared
+    if not job.shape:
+        return dataclasses.replace(prepared, rows=min(BLOCK, job.rows))
+    jealous = sum(not _alike(job, part.new_runner()) for part in parts)
+    return dataclasses.replace(prepared, rows=_rows(job, jealous), note=_slower(jealous, len(parts)))
 
 
-def _rows(job: Job, parts: Sequence[Prepared]) -> int | None:
-    """Rows per call of an adaptive ensemble.
+def _rows(job: Job, jealous: int) -> int:
+    """Rows per call of an adaptive ensemble, given how many members are not alike in every company.
 
     Members see one shape always, but which rows share a batch depends on who is settled. Where a row's scores are the
     same to the last bit in any company, as many blocks as fit are taken at once, and their open rows gathered. Else one
     block: its company is its own rows, so that votes never depend on what else is certified.
     """
-    if job.device.type != "cpu":
-        return None
-    if not job.shape or not all(_alike(job, part.new_runner()) for part in parts):
+    if jealous:
         return min(BLOCK, job.rows)
     fit = MOST_BYTES // (4 * torch.Size(job.shape).numel())
     return max(job.rows, BLOCK, min(GATHERED * job.rows, fit) // BLOCK * BLOCK)
+
+
+def _slower(jealous: int, members: int) -> str | None:
+    """What the user should know where rows cannot be gathered: it is a matter of the processor and its kernels."""
+    if not jealous:
+        return None
+    return (
+        f"on this processor the last bits of the scores of {jealous} of {members} members depend on which rows share a "
+        f"batch, so each block of {BLOCK} draws is run by itself; votes are as exact, and asking fewer members saves "
+        "less time"
+    )
 
 
 def _alike(job: Job, run: Model) -> bool:

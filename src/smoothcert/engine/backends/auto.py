@@ -28,7 +28,9 @@ def fastest(job: Job, *, rows: int | None, workers: int | None) -> tuple[Job, Pr
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a candidate that cannot run the model is only no candidate
             prepared = prepare(name, other)
-        if prepared.note is not None or (rows is None and other.rows > BLOCK and not same_votes(prepared, other)):
+        if prepared.description["name"] != name:  # it cannot run the model
+            return None
+        if rows is None and other.rows > BLOCK and not same_votes(prepared, other):
             return None
         rate = throughput(prepared, other, SECONDS)
         if best is None or rate > best[0]:
