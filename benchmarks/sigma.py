@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
+from smoothcert.engine.workers import Workers
 from torch import Tensor
 
 import smoothcert as sc
@@ -52,8 +53,8 @@ class Bench:
     def find(self, search: SigmaSearch) -> tuple[list[float], float]:
         """The sigmas that a search finds, and its seconds of one core per image."""
         ready = self.smoothed.prepared(self.x)
-        runners, begin = ready.runners(), time.process_time()
-        found = search.strengths(runners, ready.job.model, self.x, self.smoothed.noise, seed=1, threads=1)
+        workers, begin = Workers(ready.prepared.new_runner, ready.job.workers, 1), time.process_time()
+        found = search.strengths(workers, ready.job.model, self.x, self.smoothed.noise, seed=1)
         return found, (time.process_time() - begin) / len(self.x)
 
     def certify(self, sigmas: list[float]) -> list[sc.Certificate]:

@@ -93,7 +93,7 @@ def test_an_abstention_and_a_wrong_answer_have_nothing_to_refute() -> None:
     assert other.distances == {"pgd": None, "ddn": None}
 
 
-@pytest.mark.parametrize("name", ["foolbox:L2PGD", "foolbox:L2DeepFoolAttack", "autoattack"])
+@pytest.mark.parametrize("name", ["foolbox:L2PGD", "autoattack"])
 def test_the_attacks_of_other_packages(name: str) -> None:
     pytest.importorskip(name.partition(":")[0].replace("autoattack", "pyautoattack"))
     of, x = campaign(Gaussian(0.25), name, radii=(1.2,)), inputs(2)

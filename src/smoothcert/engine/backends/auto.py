@@ -41,7 +41,9 @@ def fastest(task: BackendTask, *, rows: int | None, workers: int | None, cores: 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a candidate that cannot run the model is only no candidate
             executable = prepare(name, other)
-        if executable.note is not None or (rows is None and other.rows > BLOCK and not same_votes(executable, other)):
+        if executable.description["name"] != name or (
+            rows is None and other.rows > BLOCK and not same_votes(executable, other)
+        ):
             return
         rate = throughput(executable, other, count, SECONDS)
         if best is None or rate > best[0]:

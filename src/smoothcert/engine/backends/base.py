@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import hashlib
+import platform
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
@@ -79,7 +80,7 @@ class Executable:
 
 @dataclass(frozen=True)
 class Backend:
-    """How to prepare a job, and what must be there."""
+    """How to prepare a task, and what must be there."""
 
     prepare: Callable[[BackendTask], Executable]
     packages: tuple[str, ...] = ()
@@ -93,7 +94,7 @@ BACKENDS: Registry[Backend] = Registry("backend")
 def backend(
     name: str, *, packages: tuple[str, ...] = (), extra: str = "", int8: bool = False
 ) -> Callable[[Callable[[BackendTask], Executable]], Callable[[BackendTask], Executable]]:
-    """Make a function from a job to what is prepared a backend (decorator).
+    """Make a function from a task to an executable a backend (decorator).
 
     Args:
         name: as of --backend.
@@ -124,7 +125,7 @@ class Padded:
     def __call__(self, x: Tensor) -> Tensor:
         """Scores (B, C) of x (B, ...); more rows are cut."""
         if len(x) > self.rows:
-            return torch.cat([self(part) for part in torch.split(x, self.rows)])
+            return torch.cat(list(map(self, torch.split(x, self.rows))))
         missing = self.rows - len(x)
         if not missing:
             return self.run(x)
@@ -168,6 +169,20 @@ def vote_agreement(task: BackendTask, runner: Model) -> float:
     if share < 0.5:
         raise UnableError(f"it agrees there on {share:.0%} of noisy calibration inputs only")
     return round(share, 4)
+
+
+def int8_sums() -> str:
+    """How this processor adds products of eight bits: in 32 bits, or two at a time in 16 bits, which saturate.
+
+    Without VNNI a pair of products, at most 2 * 255 * 128, is cut at 32767, and one quantised file is two functions.
+    So weights are quantised to half the range: 2 * 255 * 64 fits, and the sums are the same everywhere. That rests on
+    what two other packages do, so it is part of what identifies a classifier in int8 all the same.
+    """
+    if platform.machine().lower() not in ("x86_64", "amd64"):
+        return "32 bits"  # Arm adds pairs of products in 32 bits, with or without dot-product instructions
+    found = torch.cpu.get_capabilities() if hasattr(torch.cpu, "get_capabilities") else {}
+    exact = any(found.get(name, False) for name in ("avx512_vnni", "avx_vnni", "avx_vnni_int8", "amx_int8"))
+    return "32 bits" if exact or torch.cpu._is_vnni_supported() else "16 bits"
 
 
 def digest(artifact: bytes) -> str:

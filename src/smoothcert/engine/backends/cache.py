@@ -17,7 +17,7 @@ from smoothcert.core.files import write_whole
 from smoothcert.engine.backends.base import BackendTask
 from smoothcert.stats.boundary_store import cache_folder
 
-FORMAT = 1  # of the artifacts: another way of making them is another classifier
+FORMAT = 2  # of the artifacts: another way of making them is another classifier
 
 
 def artifact(task: BackendTask, kind: str, packages: tuple[str, ...], build: Callable[[], bytes]) -> bytes:

@@ -63,23 +63,37 @@ def prepare(prepare_member: Callable[[BackendTask], Executable], task: BackendTa
     def new_runner() -> EnsembleRunner:
         return EnsembleRunner(ensemble, [part.new_runner() for part in parts])
 
-    about = _description([part.description for part in parts])
-    return Executable(new_runner, about, rows=_rows(task, parts) if ensemble.adaptive else None)
+    executable = Executable(new_runner, _description([part.description for part in parts]))
+    if not ensemble.adaptive or task.device.type != "cpu":
+        return executable
+    if not task.shape:
+        return dataclasses.replace(executable, rows=min(BLOCK, task.rows))
+    dependent = sum(not _alike(task, part.new_runner()) for part in parts)
+    return dataclasses.replace(executable, rows=_rows(task, dependent), note=_slower(dependent, len(parts)))
 
 
-def _rows(task: BackendTask, parts: Sequence[Executable]) -> int | None:
-    """Rows per call of an adaptive ensemble.
+def _rows(task: BackendTask, dependent: int) -> int:
+    """Rows per call of an adaptive ensemble, given how many members' scores depend on the company of a row.
 
     Members see one shape always, but which rows share a batch depends on who is settled. Where a row's scores are the
     same to the last bit in any company, as many blocks as fit are taken at once, and their open rows gathered. Else one
     block: its company is its own rows, so that votes never depend on what else is certified.
     """
-    if task.device.type != "cpu":
-        return None
-    if not task.shape or not all(_alike(task, part.new_runner()) for part in parts):
+    if dependent:
         return min(BLOCK, task.rows)
     fit = MOST_BYTES // (4 * torch.Size(task.shape).numel())
     return max(task.rows, BLOCK, min(GATHERED * task.rows, fit) // BLOCK * BLOCK)
+
+
+def _slower(dependent: int, members: int) -> str | None:
+    """What the user should know where rows cannot be gathered: it is a matter of the processor and its kernels."""
+    if not dependent:
+        return None
+    return (
+        f"on this processor the last bits of the scores of {dependent} of {members} members depend on which rows share "
+        f"a batch, so each block of {BLOCK} draws is run by itself; votes are as exact, and asking fewer members saves "
+        "less time"
+    )
 
 
 def _alike(task: BackendTask, run: Model) -> bool:

@@ -22,6 +22,7 @@ from smoothcert.engine.backends.base import (
     UnableError,
     backend,
     digest,
+    int8_sums,
     require_agreement,
     vote_agreement,
 )
@@ -34,7 +35,7 @@ from smoothcert.engine.backends.inductor import first_line
 def prepare(task: BackendTask) -> Executable:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(task)
-    require_agreement(task, _runner(content))
+    require_agreement(task, Network(content))
     return Executable(lambda: _padded(task, content), _about("openvino", task.precision, content))
 
 
@@ -44,46 +45,50 @@ def prepare_int8(task: BackendTask) -> Executable:
     content = artifact(task, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(task))
     size = struct.unpack("<Q", content[:8])[0]
     graph, weights = content[8 : 8 + size], content[8 + size :]
-    about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(task)}
-    agreement = vote_agreement(task, _runner(graph, weights))
+    about = _about("openvino-int8", "int8", content)
+    about |= {"int8_sums": int8_sums(), "calibration": calibration_digest(task)}
+    agreement = vote_agreement(task, Network(graph, weights))
     return Executable(lambda: _padded(task, graph, weights), about | {"agreement": agreement})
 
 
 def _padded(task: BackendTask, model: bytes, weights: bytes = b"") -> Padded:
     def resize(rows: int) -> Model:
-        return _runner(model, weights, (rows, *task.shape))
+        return Network(model, weights, (rows, *task.shape))
 
-    return Padded(_runner(model, weights), task.rows, resize)
+    return Padded(Network(model, weights), task.rows, resize)
 
 
-def _runner(model: bytes, weights: bytes = b"", shape: tuple[int, ...] | None = None) -> Model:
+class Network:
     """A network for one thread: with a single stream of one thread OpenVINO runs it where it is called.
 
-    Streams of a shared network have threads of their own, and every call waits for one to wake up. `shape` is that of
-    its calls, if another than it was exported for.
+    Streams of a shared network have threads of their own, and every call waits for one to wake up. OpenVINO keeps
+    something of every thread that has called it; so the thread that makes a network uses it and drops it. `shape` is
+    that of its calls, if another than it was exported for.
     """
-    import openvino as ov  # noqa: PLC0415 (an extra)
 
-    options = {
-        "NUM_STREAMS": 1,
-        "INFERENCE_NUM_THREADS": 1,
-        "ENABLE_CPU_PINNING": False,  # threads of several processes would be pinned to the same core
-        "INFERENCE_PRECISION_HINT": "f32",  # else it is bf16, silently, on processors that have it
-    }
-    core = ov.Core()
-    try:
-        network = core.read_model(model, weights)
-        if shape is not None:
-            network.reshape({0: list(shape)})
-        request = core.compile_model(network, "CPU", options).create_infer_request()
-    except Exception as error:
-        raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
+    def __init__(self, model: bytes, weights: bytes = b"", shape: tuple[int, ...] | None = None) -> None:
+        import openvino as ov  # noqa: PLC0415 (an extra)
 
-    def run(x: Tensor) -> Tensor:
-        found = request.infer({0: ov.Tensor(x.contiguous().numpy(), shared_memory=True)}, share_outputs=True)
-        return torch.from_numpy(found[0].copy())
+        options = {
+            "NUM_STREAMS": 1,
+            "INFERENCE_NUM_THREADS": 1,
+            "ENABLE_CPU_PINNING": False,  # threads of several processes would be pinned to the same core
+            "INFERENCE_PRECISION_HINT": "f32",  # else it is bf16, silently, on processors that have it
+        }
+        core = ov.Core()
+        try:
+            network = core.read_model(model, weights)
+            if shape is not None:
+                network.reshape({0: list(shape)})
+            compiled = core.compile_model(network, "CPU", options)
+            request = compiled.create_infer_request()
+        except Exception as error:
+            raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
+        self._request, self._compiled, self._core = request, compiled, core  # let go in this order
 
-    return run
+    def __call__(self, x: Tensor) -> Tensor:
+        """Scores (B, C) of x (B, ...), copied in and out: a request that shared memory would point to what is gone."""
+        return torch.from_numpy(self._request.infer({0: x.contiguous().numpy()})[0])
 
 
 def _about(name: str, precision: str, content: bytes) -> dict[str, Any]:
@@ -106,7 +111,8 @@ def _quantise(task: BackendTask) -> bytes:
 
         nncf.set_log_level(logging.ERROR)
         try:
-            small = nncf.quantize(plain, nncf.Dataset(batches), subset_size=len(batches))
+            half = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)  # see int8_sums
+            small = nncf.quantize(plain, nncf.Dataset(batches), subset_size=len(batches), advanced_parameters=half)
         except Exception as error:
             raise UnableError(f"NNCF cannot quantise it: {first_line(error)}") from error
         for number, operation in enumerate(small.get_ordered_ops()):

@@ -17,6 +17,7 @@ from smoothcert.engine.backends.base import (
     UnableError,
     backend,
     digest,
+    int8_sums,
     require_agreement,
     vote_agreement,
 )
@@ -40,7 +41,8 @@ def prepare_int8(task: BackendTask) -> Executable:
     """int8 weights (per channel) and activations, by static quantisation: another classifier than the given one."""
     content = artifact(task, "onnxruntime-int8", (*PACKAGES, "onnxruntime"), lambda: _quantise(task))
     run = _session(content)
-    about = _about("onnxruntime-int8", "int8", content) | {"calibration": calibration_digest(task)}
+    about = _about("onnxruntime-int8", "int8", content)
+    about |= {"int8_sums": int8_sums(), "calibration": calibration_digest(task)}
     new_runner = partial(Padded, run, task.rows, partial(_resized, content))
     return Executable(new_runner, about | {"agreement": vote_agreement(task, run)})
 
@@ -105,6 +107,7 @@ def _quantise(task: BackendTask) -> bytes:
                 per_channel=True,
                 activation_type=q.QuantType.QUInt8,
                 weight_type=q.QuantType.QInt8,
+                reduce_range=True,  # weights of seven bits: see int8_sums
             )
         except Exception as error:
             raise UnableError(f"ONNX Runtime cannot quantise it: {first_line(error)}") from error
