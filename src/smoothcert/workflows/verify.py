@@ -1,0 +1,191 @@
+"""Whether a run holds: from its votes alone, or with the model that made them, or with its memory."""
+
+from __future__ import annotations
+
+import secrets
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from smoothcert.audit import Audit, audit_run
+from smoothcert.core.errors import InputError
+from smoothcert.runs import Finding, Run
+from smoothcert.workflows.observer import SILENT, Observer, task
+
+LEVEL_1 = "level 1 (votes, bounds, boundaries, rounding)"
+
+
+@dataclass(frozen=True)
+class Verification:
+    """What was checked, and what of it does not hold."""
+
+    planned: int
+    recorded: int
+    holding: int  # planned inputs that are recorded without a finding
+    findings: tuple[Finding, ...]
+    levels: tuple[str, ...]  # what was checked, in words
+    notes: tuple[str, ...]
+    exact: bool  # numbers were compared to the last bit, else to 1e-12
+    pick: int | None  # the seed with which the share and fresh draws were chosen
+
+    @property
+    def holds(self) -> bool:
+        """Nothing was found."""
+        return not self.findings
+
+    @property
+    def status(self) -> int:
+        """0, or 1 if something does not hold: what a command ends with."""
+        return int(not self.holds)
+
+    @property
+    def sentence(self) -> str:
+        """The result in words."""
+        compared = "to the last bit" if self.exact else "to 1e-12, because numpy or scipy are not those of the run"
+        return f"{self.holding} of {self.planned} records hold: {', '.join(self.levels)}; numbers compared {compared}"
+
+    def __str__(self) -> str:
+        found = [f"{finding.where}: {finding.sentence}" for finding in self.findings]
+        return "\n".join([*found, *(f"note: {note}" for note in self.notes), self.sentence])
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        return {
+            "planned": self.planned,
+            "recorded": self.recorded,
+            "holding": self.holding,
+            "levels": list(self.levels),
+            "exact": self.exact,
+            "pick": self.pick,
+            "notes": list(self.notes),
+            "findings": [finding.to_json() for finding in self.findings],
+        }
+
+
+@dataclass
+class _Further:
+    """What the levels beyond the first found, and in words what they did."""
+
+    findings: list[Finding] = field(default_factory=list)
+    levels: list[str] = field(default_factory=list)
+    notes: list[str] = field(default_factory=list)
+    pick: int | None = None
+
+
+def verify(
+    run: Run | str | Path,
+    *,
+    model: Any = None,
+    data: Any = None,
+    data_root: Path | None = None,
+    share: float = 1.0,
+    fresh: int | None = None,
+    pick: int | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    calibration: Any = None,
+    memory: Any = None,
+    observer: Observer = SILENT,
+) -> Verification:
+    """Check a run. Nothing is written, and nothing raises for what is in the records: it is found and listed.
+
+    Level 1 computes every claim again from its votes. With the `model` (see `certify`; another than the run's is
+    refused) level 2 draws the votes again; with `fresh`, level 3 makes so many fresh draws per input and tests whether
+    the votes agree. With the `memory` of the run every claim is asked of it.
+
+    Args:
+        run: the run, or its folder.
+        model: what was certified. Default: its votes are taken as they are.
+        data: what was certified. Default: the data of the run's name.
+        share: of the inputs that are drawn again, chosen at random.
+        fresh: draws of level 3, per input. Default: no level 3.
+        pick: seed of the share and of fresh draws. Default: random, and in the notes.
+        memory: a `Memory`, or where it is. Default: not asked.
+        data_root, device, workers, calibration, observer: as of `certify`.
+    """
+    opened = run if isinstance(run, Run) else Run.open(Path(run))
+    only_drawing = fresh is not None or share != 1.0 or calibration is not None
+    if model is None and (only_drawing or (data is not None and memory is None)):
+        raise InputError("--share, --fresh, --calibration and --data need the model: give --model CKPT")
+    remembered = None
+    if memory is not None:
+        from smoothcert.workflows.sources import open_memory  # noqa: PLC0415 (level 1 does not wait for torch)
+
+        remembered = open_memory(memory, there=True)
+    audit = audit_run(opened)
+    further = _Further()
+    if model is not None:
+        drawing = _Drawing(model, data, data_root, share, fresh, device, workers, calibration)
+        further = _draw(opened, audit, drawing, secrets.randbits(63) if pick is None else pick, observer)
+    if remembered is None and "memory" in opened.config:
+        further.notes.append("what was checked is what the draws said, not what the memory made of it: give --memory")
+    if remembered is not None:
+        from smoothcert.audit.memory import recall  # noqa: PLC0415
+        from smoothcert.workflows.of_run import run_data  # noqa: PLC0415
+
+        further.findings += recall(opened, audit.records, remembered, run_data(opened, data, data_root))
+        further.levels.append(f"the memory ({len(remembered)} regions) answers so")
+    return Verification(
+        planned=audit.planned,
+        recorded=len(audit.records),
+        holding=audit.holding(further.findings),
+        findings=(*audit.findings, *further.findings),
+        levels=(LEVEL_1, *further.levels),
+        notes=tuple(further.notes),
+        exact=audit.exact,
+        pick=further.pick,
+    )
+
+
+@dataclass(frozen=True)
+class _Drawing:
+    """What is drawn, and with what."""
+
+    model: Any
+    data: Any
+    data_root: Path | None
+    share: float
+    fresh: int | None
+    device: str | None
+    workers: int | None
+    calibration: Any
+
+
+def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observer) -> _Further:
+    """Levels 2 and 3."""
+    from smoothcert.audit.redraw import draw_fresh, pick, redraw  # noqa: PLC0415 (level 1 does not wait for torch)
+    from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model  # noqa: PLC0415
+
+    records = pick(audit.records, options.share, seed)
+    classifier = run_model(run, options.model, device=options.device)
+    dataset = run_data(run, options.data, options.data_root)
+    classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
+    calibrating = run_calibration(run, options.calibration, options.data, options.data_root)
+    same, other = (
+        rebuilt(
+            run,
+            classifier,
+            seed=one,
+            workers=options.workers,
+            calibration=calibrating,
+            input_range=dataset.input_range,
+            input_shape=tuple(dataset.inputs.shape[1:]),
+        )
+        for one in (None, seed)
+    )
+    further = _Further(pick=seed)
+    recorded = sum(record.draws or 0 for record in records)
+    with task(observer, "draw", total=recorded + len(records) * (options.fresh or 0)) as under_way:
+        if options.fresh is not None:  # first, because it may refuse its options
+            further.findings += draw_fresh(run, records, other, dataset, options.fresh, under_way.advance)
+        redrawn = redraw(run, records, same, dataset, under_way.advance)
+        further.findings[:0] = redrawn.findings
+    further.levels.append(f"level 2 ({redrawn.draws} draws of {len(records)} inputs made again)")
+    if options.fresh is not None:
+        further.levels.append(f"level 3 ({options.fresh} fresh draws for each of {len(records)} inputs)")
+    further.notes += [f"the model is not run here as it was: {what}" for what in redrawn.otherwise]
+    if redrawn.otherwise:
+        further.notes.append(f"{redrawn.moved} of {redrawn.draws} votes fell otherwise, as rounding may make them")
+    if options.share < 1 or options.fresh is not None:
+        further.notes.append(f"what was drawn was chosen with --pick {seed}: give it to draw the same")
+    return further
