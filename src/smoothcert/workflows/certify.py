@@ -38,6 +38,7 @@ from smoothcert.workflows.sources import (
     open_data,
     open_memory,
     open_model,
+    using_out,
 )
 
 
@@ -208,7 +209,8 @@ def certify(
     found = search.resolve(procedure) if isinstance(search, SearchChoice) else search
     dataset = open_data(data, split, root=data_root, called="--data")
     classifier = open_model(model, device=device, num_classes=num_classes, example=dataset.tensors([0]))
-    earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
+    with using_out(out):
+        earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
     backend, batch_size = resumed_backend(earlier, backend, batch_size)
     remembered = open_memory(memory)
     calibrating, named = calibration_inputs(
@@ -239,7 +241,9 @@ def certify(
         check_memory(earlier, remembered)
     if one_sided := _one_sided(dataset, subset):
         observer.warned(one_sided)
-    run = Run.start(out, run_config(smoothed, procedure, dataset, subset, {**classifier.about, **named}))
+    config = run_config(smoothed, procedure, dataset, subset, {**classifier.about, **named})
+    with using_out(out):
+        run = Run.start(out, config)
     run.data = dataset
     certify_observed(run, smoothed, procedure, dataset, observer)
     if smoothed.asked and isinstance(classifier.model, ensembles.Ensemble):

@@ -137,14 +137,15 @@ class PlainLines(Observer):
     def advanced(self, task: str, *, done: int, total: int | None, note: str) -> None:
         """A line, if it is time for one."""
         now, pace = self._clock(), self._tasks[task]
-        pace.counted = pace.counted or (now, done)
+        if pace.counted is None and total is not None:
+            pace.counted = (now, done)
         if now - pace.said < self._every:
             return
         pace.said = now
-        since, before = pace.counted
         words = [note] if note else []
         words.append(f"{_time(now - pace.began)} gone")
-        if total and done > before:
+        if total and pace.counted is not None and done > pace.counted[1]:
+            since, before = pace.counted
             words.append(f"about {_time((now - since) * max(0, total - done) / (done - before))} left")
         share = f"{100 * min(done, total) // total}%" if total else f"{done}"
         self._write(f"{task}: {', '.join([share, *words])}")

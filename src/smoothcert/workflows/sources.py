@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -158,6 +159,16 @@ def open_memory(where: Memory | str | Path | None, *, there: bool = False) -> Me
     if there and opened.owner is None:
         raise InputError(f"memory {opened.name} does not exist; make one by smoothcert certify --memory")
     return opened
+
+
+@contextmanager
+def using_out(out: Path) -> Iterator[None]:
+    """What the system says of the folder of a result is said of --out."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"{error.strerror or error}"
+        raise InputError(f"--out {out} cannot be used ({reason}); give a folder that can be written to") from None
 
 
 def find_device(name: str | None) -> str:

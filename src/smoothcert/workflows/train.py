@@ -12,7 +12,7 @@ from torch import Tensor
 
 import smoothcert
 from smoothcert import models
-from smoothcert.core.errors import InputError, sentence
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.models import Architecture
 from smoothcert.training import DS2, Augment, Epoch, Folder, Group, Session, Settings, hold_out, run
@@ -20,6 +20,7 @@ from smoothcert.training.recipes import Recipe
 from smoothcert.training.recipes.build import made, objective_of, schedule_of
 from smoothcert.training.recipes.recipe import CHANNELS
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
+from smoothcert.workflows.sources import using_out
 
 
 def training_config(recipe: Recipe, data: Dataset, *, seed: int, device: str) -> dict[str, Any]:
@@ -90,9 +91,10 @@ def train_recipe(
     with ExitStack() as lock:
         if group.rank == 0:
             try:
-                lock.enter_context(Folder.start(out, config))
-            except (InputError, OSError) as error:
-                refused = sentence(error)
+                with using_out(out):
+                    lock.enter_context(Folder.start(out, config))
+            except InputError as error:
+                refused = str(error)
         refused = group.gather(refused)[0]  # the folder is there for all, or all stop
         if refused is not None:
             raise InputError(refused)
