@@ -13,7 +13,7 @@ import torch
 from PIL import Image
 from typer.testing import CliRunner, Result
 
-from smoothcert import datasets, models
+from smoothcert import models
 from smoothcert.cli import app
 from smoothcert.training.recipes import RECIPES
 

@@ -82,7 +82,7 @@ def test_a_function_without_a_fingerprint_is_certified_but_not_resumed(tmp_path:
 def test_a_model_that_does_not_classify_is_refused(tmp_path: Path) -> None:
     with pytest.raises(sc.InputError, match=r"must answer a score per class, \(B, C\), got \(1, 1, 8, 8\)"):
         sc.certify(torch.nn.Identity(), "digits", out=tmp_path / "run", **FEW)
-    with pytest.raises(sc.InputError, match="data must be \\(inputs, labels\\), got 3 values|--data must be"):
+    with pytest.raises(sc.InputError, match=r"--data must be \(inputs, labels\), got 3 values"):
         sc.certify(torch.nn.Flatten(), ([0], [0], [0]), out=tmp_path / "run", **FEW)  # type: ignore[arg-type]
     assert not (tmp_path / "run").exists()
 

@@ -37,7 +37,7 @@ def test_bars_of_several_tasks_end_with_the_last_and_after_an_error() -> None:
         assert observer._bars.live.is_started
         observer.finished("seed 1", note="")
         assert not observer._bars.live.is_started
-    with pytest.raises(KeyError), Bars() as observer:
-        observer.started("draw", total=10, done=0)
+    observer = Bars()
+    with pytest.raises(KeyError), observer, task(observer, "draw", total=10):
         raise KeyError
     assert not observer._bars.live.is_started
