@@ -20,9 +20,9 @@ MAY_IMPORT = {
     "memory": {"core", "stats", "procedures"},
     "engine": {"core", "stats", "noise", "procedures", "models", "memory"},
     "training": {"core", "noise", "models", "datasets"},
-    "runs": {"core", "stats", "procedures"},
-    "analysis": {"core", "stats", "procedures", "runs"},
-    "present": {"core", "stats", "procedures", "runs", "analysis"},
+    "runs": {"core", "stats", "noise", "procedures"},
+    "analysis": {"core", "stats", "noise", "procedures", "runs"},
+    "present": {"core", "stats", "noise", "procedures", "runs", "analysis"},
     "audit": {"core", "stats", "noise", "procedures", "models", "datasets", "memory", "engine", "runs"},
     "attack": {"core", "noise", "procedures", "engine", "training", "runs", "analysis", "present"},
     "workflows": {
@@ -33,7 +33,7 @@ MAY_IMPORT = {
     "cli": {"core", "procedures", "datasets", "analysis", "present", "workflows"},
 }  # fmt: skip
 NO_TORCH = {"stats", "procedures", "runs", "analysis", "present"}  # never
-LAZY_TORCH = {"core", "memory"}  # only inside functions: importing the room does not import torch
+LAZY_TORCH = {"core", "noise", "memory"}  # only inside functions: importing the room does not import torch
 
 
 def imports(path: Path) -> set[str]:

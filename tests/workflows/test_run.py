@@ -63,7 +63,7 @@ def test_the_same_call_again_goes_on_and_another_is_refused(
     again = sc.certify(model, "digits", out=tmp_path / "run", subset=SUBSET, **FEW)
     assert certificates(again) == certificates(run)
     assert (tmp_path / "run" / "progress.log").read_text().count("certify: started") == 2
-    with pytest.raises(sc.InputError, match="give another --out"):
+    with pytest.raises(sc.InputError, match="Give another --out, or the old --seed"):
         sc.certify(model, "digits", out=tmp_path / "run", subset=SUBSET, seed=1, **FEW)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -111,6 +112,6 @@ def certify(
             subset=Subset(start=start, every=every, limit=limit),
             search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws), memory=memory, backend=backend,
             calibration=calibration, batch_size=batch_size, device=device, workers=workers, data_root=data_root,
-            observer=observer,
+            command=["smoothcert", *sys.argv[1:]], observer=observer,
         )  # fmt: skip
     say(f"{run.outcome.sentence}; see: smoothcert analyze {out}")

@@ -24,7 +24,7 @@ from smoothcert.memory.postgres import PostgresStore
 from smoothcert.memory.rule import Neighbour, Ruling, decide
 from smoothcert.memory.sqlite import SqliteStore
 from smoothcert.memory.store import Region, Store
-from smoothcert.procedures import Certificate, Own, Scope
+from smoothcert.procedures import Certificate, FromDraws, Scope
 from smoothcert.stats.rounding import down
 
 URLS = ("postgresql://", "postgres://")
@@ -108,8 +108,8 @@ class Memory:
     def insert(self, x: Any, certificate: Certificate) -> Certificate:
         """What may be claimed at x (...) beside all regions that are stored; a new region is safe when this returns.
 
-        The certificate comes back with the scope "memory", and with what the draws said in `own`. To insert the same
-        again changes nothing and says the same.
+        The certificate comes back with the scope "memory", and with what the draws said in `from_draws`. To insert the
+        same again changes nothing and says the same.
         """
         if certificate.scope is Scope.MEMORY:
             raise InputError("certificate was inserted already: insert what the draws said, with another scope")
@@ -262,8 +262,8 @@ def _about(certificate: Certificate) -> dict[str, Any]:
 
 def _ruled(old: Certificate, ruling: Ruling, region: int | None, classes: Mapping[int, int]) -> Certificate:
     """The certificate as the memory has it, with a reason that says what changed."""
-    own = Own(old.label, old.radius, old.reason, region, ruling.cut_by)
-    new = dataclasses.replace(old, label=ruling.label, radius=ruling.radius, scope=Scope.MEMORY, own=own)
+    said = FromDraws(old.label, old.radius, old.reason, region, ruling.cut_by)
+    new = dataclasses.replace(old, label=ruling.label, radius=ruling.radius, scope=Scope.MEMORY, from_draws=said)
     reason = old.reason
     if new.overruled:
         reason = f"region {region} of class {new.label} contains it and answers; the draws said {old.label}: {reason}"

@@ -143,11 +143,10 @@ def attack(
     judge = again(seed=smoothed.seed + 1)
     tried = tuple(_radii(radii, [record.radius for record in records]))
     campaign = Siege(smoothed, judge, tuple(adversaries), tried, Strength(steps=steps, draws=draws), votes)
-    about = campaign.describe(opened, [record.index for record in records])
+    about = campaign.config(opened, [record.index for record in records])
     attacked = AttackRun.start(Path(out or opened.path / "attack"), about)
     found = _attack_missing(attacked, campaign, dataset, records, observer)
-    alpha = opened.config["procedure"].get("alpha")
-    result = AttackResult(tuple(found), stands(found, [0.0, *tried]), alpha)
+    result = AttackResult(tuple(found), stands(found, [0.0, *tried]), opened.config.alpha)
     if figure is not None:
         robust_accuracy(result.rows, figure)
     return result

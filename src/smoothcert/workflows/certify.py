@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import numpy
-import scipy
-
-import smoothcert
 from smoothcert import runs
-from smoothcert.audit.memory import check_memory
+from smoothcert.audit.memory import refuse_other_memory
+from smoothcert.audit.rebuild import distinct_inputs
+from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
-from smoothcert.core.randomness import input_id
+from smoothcert.core.plugins import loaded_plugins
 from smoothcert.datasets import Dataset, Subset
 from smoothcert.engine import SigmaSearch, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.models import ensembles
 from smoothcert.noise import Noise
 from smoothcert.procedures import Fixed, Procedure
-from smoothcert.runs import Record
+from smoothcert.runs import DataConfig, ModelConfig, Record, RunConfig, SubsetConfig
 from smoothcert.runs.evaluations import add_evaluations
+from smoothcert.runs.made import command_line
 from smoothcert.workflows.choices import NoiseChoice, SearchChoice, resolve_noise
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
 from smoothcert.workflows.of_run import resumed_backend
@@ -43,8 +42,8 @@ from smoothcert.workflows.sources import (
 
 
 def run_config(
-    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: Mapping[str, Any]
-) -> dict[str, Any]:
+    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: ModelConfig | None = None
+) -> RunConfig:
     """Everything that decides what a run's records will be: two runs with equal configurations have equal records."""
     if data.num_classes > smoothed.num_classes:
         raise InputError(
@@ -55,41 +54,36 @@ def run_config(
     # What could never work is refused now, before anything is written.
     next(procedure.certify(noise))
     smoothed.check(data.tensors(indices[:1]))
-    return {
-        "model": dict(model),
-        "classifier": smoothed.describe(),
-        "num_classes": smoothed.num_classes,
-        "noise": noise.describe(),
-        **_search(smoothed),
-        "procedure": procedure.describe(),
-        "fixed_draws": procedure.fixed_draws(),
-        "seed": smoothed.seed,
-        "data": {
-            "name": data.name,
-            "split": data.split,
-            "size": len(data),
-            "fingerprint": data.fingerprint,
-            "subset": subset.to_json(),
-            "distinct": len({input_id(x) for x in data.tensors(indices)}),  # equal inputs have equal noise and votes
-        },
-        "indices": indices,
-        "labels": [int(label) for label in data.labels[indices]],
-        "versions": {
-            "smoothcert": smoothcert.__version__,
-            "python": platform.python_version(),
-            "numpy": numpy.__version__,
-            "scipy": scipy.__version__,
-        },
-        **_memory(smoothed, data),  # last: it makes the memory if it is not there
-    }
+    return RunConfig(
+        model=model or ModelConfig(),
+        classifier=smoothed.describe(),
+        num_classes=smoothed.num_classes,
+        class_names=data.class_names,
+        noise=noise.describe(),
+        sigma_search=None if smoothed.search is None else smoothed.search.describe(),
+        procedure=procedure.describe(),
+        seed=smoothed.seed,
+        data=DataConfig(
+            name=data.name,
+            split=data.split,
+            size=len(data),
+            fingerprint=data.fingerprint,
+            subset=SubsetConfig(subset.start, subset.every, subset.limit),
+            distinct=distinct_inputs(data, indices),
+        ),
+        plugins=loaded_plugins(),
+        indices=tuple(indices),
+        labels=tuple(int(label) for label in data.labels[indices]),
+        memory=_memory(smoothed, data),  # last: it makes the memory if it is not there
+    )
 
 
-def _memory(smoothed: Smoothed, data: Dataset) -> dict[str, Any]:
-    """Which memory the run answers through; nothing if through none."""
+def _memory(smoothed: Smoothed, data: Dataset) -> str | None:
+    """The id of the memory that the run answers through; None if through none."""
     if smoothed.memory is None:
-        return {}
-    noise = smoothed.noise.for_inputs(data.tensors([0])).describe()
-    return {"memory": {"id": smoothed.memory.claim(smoothed.describe(), noise, data.tensors([0]).shape[1:])}}
+        return None
+    first = data.tensors([0])
+    return smoothed.memory.claim(smoothed.describe(), smoothed.noise.for_inputs(first).describe(), first.shape[1:])
 
 
 def _check_remembered(run: runs.Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
@@ -103,11 +97,6 @@ def _check_remembered(run: runs.Run, smoothed: Smoothed, data: Dataset, records:
             f"{run.path} cannot be resumed: the memory does not answer input {claims[-1].index} as it is recorded; "
             "give the memory itself, not an older copy"
         )
-
-
-def _search(smoothed: Smoothed) -> dict[str, Any]:
-    """How each input gets its own strength; nothing where all have one."""
-    return {} if smoothed.search is None else {"sigma_search": smoothed.search.describe()}
 
 
 def certify_into(
@@ -125,18 +114,19 @@ def certify_into(
     has no fingerprint: nobody could tell whether it is the same. A region is safe in the memory before its record is
     written: after a kill between the two, inserting it again changes nothing.
     """
+    config = run.config
     given = {
-        "classifier": smoothed.describe(),
-        "noise": smoothed.noise.for_inputs(data.tensors([0])).describe(),
-        "procedure": procedure.describe(),
-        "seed": smoothed.seed,
-        "data": {**run.config["data"], "fingerprint": data.fingerprint},
-        "sigma_search": _search(smoothed).get("sigma_search"),
+        "classifier": (config.classifier, smoothed.describe()),
+        "noise": (config.noise, smoothed.noise.for_inputs(data.tensors([0])).describe()),
+        "procedure": (config.procedure, procedure.describe()),
+        "seed": (config.seed, smoothed.seed),
+        "data": (config.data.fingerprint, data.fingerprint),
+        "sigma_search": (config.sigma_search, None if smoothed.search is None else smoothed.search.describe()),
     }
-    for name, value in given.items():
-        if run.config.get(name) != value:
+    for name, (then, now) in given.items():
+        if plain(then) != plain(now):
             raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
-    if run.config.get("memory") != _memory(smoothed, data).get("memory"):
+    if config.memory != _memory(smoothed, data):  # last: it makes the memory if it is not there
         raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
     with run.writing() as writer:
         records = run.records()
@@ -178,6 +168,7 @@ def certify(
     device: str | None = None,
     workers: int | None = None,
     data_root: Path | None = None,
+    command: Sequence[str] = (),
     observer: Observer = SILENT,
 ) -> Run:
     """Certify inputs of `data` with the smoothed `model` into the folder `out`; the same call again goes on with it.
@@ -202,6 +193,7 @@ def certify(
         calibration: of an int8 backend: training inputs, or DATA:split. Default: the training split of `data`.
         device: where to run. Default: where a module is; the best there is for files.
         data_root: where the files of named data sets lie.
+        command: what the user typed, word by word, for readers of the run.
         observer: hears how it goes. It also goes into the file progress.log of the run.
     """
     procedure = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure or Fixed()
@@ -238,12 +230,12 @@ def certify(
             set(held_out), chosen, f"--data {data if isinstance(data, str | Path) else dataset.name}"
         )
     if earlier is not None:
-        check_memory(earlier, remembered)
+        refuse_other_memory(earlier, remembered)
     if one_sided := _one_sided(dataset, subset):
         observer.warned(one_sided)
-    config = run_config(smoothed, procedure, dataset, subset, {**classifier.about, **named})
+    config = run_config(smoothed, procedure, dataset, subset, replace(classifier.about, calibration=named))
     with using_out(out):
-        run = Run.start(out, config)
+        run = Run.start(out, config, command=command_line(command))
     run.data = dataset
     certify_observed(run, smoothed, procedure, dataset, observer)
     if smoothed.asked and isinstance(classifier.model, ensembles.Ensemble):

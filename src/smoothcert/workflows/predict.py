@@ -9,8 +9,8 @@ from typing import Any
 
 import torch
 
-from smoothcert.audit.memory import check_memory
-from smoothcert.audit.rebuild import refuse_soft, run_otherwise
+from smoothcert.audit.memory import refuse_other_memory
+from smoothcert.audit.rebuild import other_circumstances, refuse_soft
 from smoothcert.core.errors import InputError
 from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
@@ -72,7 +72,7 @@ def predict(
     opened = None if run is None else run if isinstance(run, Run) else Run.open(Path(run))
     if opened is not None and running is not None:
         raise InputError(f"noise and backend are settled by the run {opened.path}; leave them out")
-    if opened is not None and "sigma_search" in opened.config and seed is not None:
+    if opened is not None and opened.config.sigma_search is not None and seed is not None:
         raise InputError(
             f"--seed does not go with {opened.path}, whose seed decides the sigma of each input; leave it out"
         )
@@ -121,7 +121,7 @@ def _certified(
 ) -> Smoothed:
     """The smoothed classifier of the run; whatever is run otherwise is said."""
     refuse_soft(run, "predict")
-    check_memory(run, memory)
+    refuse_other_memory(run, memory)
     smoothed = rebuilt(
         run,
         classifier,
@@ -136,6 +136,6 @@ def _certified(
             "the sigma of each input is its own, so its certificate claims nothing about the answers to its "
             "neighbours; certify with --memory"
         )
-    for what in run_otherwise(run, smoothed):
-        observer.warned(f"the model is not run here as it was certified: {what}")
+    for what in other_circumstances(run, smoothed):
+        observer.warned(f"the model is not run as it was certified: {what}")
     return smoothed

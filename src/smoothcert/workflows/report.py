@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -68,17 +68,17 @@ def _datasets(
     found: dict[str, Dataset] = {}
     missing: dict[str, list[str]] = {}
     for result in results:
-        about = result.settings.get("data")
-        about = about if isinstance(about, Mapping) else {}
-        source, split = about.get("name") if given is None else given, str(about.get("split", "test"))
-        if source is None or (given is None and not isinstance(source, str)):
+        about = result.settings.data
+        source = given if given is not None else None if about is None else about.name
+        split = "test" if about is None else about.split
+        if source is None:
             missing.setdefault("it does not say of which data it is; give --data", []).append(result.name)
             continue
         key = (str(source) if given is None or isinstance(given, str | Path) else "", split)
         if key not in loaded:
             loaded[key] = _load(source, split, root, must=given is not None)
         dataset = loaded[key]
-        reason = dataset if isinstance(dataset, str) else _other(dataset, result, about)
+        reason = dataset if isinstance(dataset, str) else _other(dataset, result)
         if isinstance(dataset, str) or reason:
             missing.setdefault(str(reason), []).append(result.name)
         else:
@@ -102,11 +102,11 @@ def _load(source: Any, split: str, root: Path | None, *, must: bool) -> Dataset 
         return str(error)
 
 
-def _other(dataset: Dataset, result: Results, about: Mapping[str, Any]) -> str:
+def _other(dataset: Dataset, result: Results) -> str:
     """Why these are not the data of the result, or "". A log names no fingerprint: its labels must agree."""
-    fingerprint = about.get("fingerprint")
-    if fingerprint is not None:
-        same = fingerprint == dataset.fingerprint
+    about = result.settings.data
+    if about is not None:
+        same = about.fingerprint == dataset.fingerprint
     else:
         same = all(r.index < len(dataset) and r.label == dataset.labels[r.index] for r in result.records)
     return "" if same else f"the data set {dataset.name} at hand is not the one that was certified; give --data"

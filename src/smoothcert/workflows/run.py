@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 from smoothcert import runs
 from smoothcert.analysis import Results, Summary, read, summarise
-from smoothcert.procedures import Certificate
 from smoothcert.workflows.analyze import table_text
 from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.outcome import Outcome
@@ -29,26 +28,10 @@ class Run(runs.Run):
 
     data: Dataset | None = None
 
-    @classmethod
-    def open(cls, path: str | Path) -> Self:
-        """Read an existing run."""
-        found = runs.Run.open(Path(path))
-        return cls(found.path, found.config)
-
-    @classmethod
-    def start(cls, path: str | Path, config: Any) -> Self:
-        """Make the folder, or take up the run in it if its configuration is the same."""
-        made = runs.Run.start(Path(path), config)
-        return cls(made.path, made.config)
-
     @property
     def outcome(self) -> Outcome:
         """How many inputs were certified, and how many abstained."""
         return Outcome.of(self.records(), len(self.planned))
-
-    def certificates(self) -> list[Certificate]:
-        """What was claimed, one per recorded input, in the order of the plan."""
-        return [record.certificate for record in self.records() if record.certificate is not None]
 
     def results(self) -> Results:
         """The run as `smoothcert.analysis` takes it."""

@@ -18,6 +18,7 @@ from smoothcert.datasets import Dataset, Subset
 from smoothcert.engine.backends import BACKENDS
 from smoothcert.memory import Memory
 from smoothcert.models import Architecture, Checkpoint, ensembles, save
+from smoothcert.runs import ModelConfig
 
 Files = str | Path | Sequence[str | Path]
 ModelSource = Model | Checkpoint | Files
@@ -38,7 +39,7 @@ class Classifier:
     input_shape: tuple[int, ...] | None = None  # None: not known
     name: str = ""
     details: Mapping[str, Any] = field(default_factory=dict)  # of a checkpoint: its noise, what was held out, ...
-    about: Mapping[str, Any] = field(default_factory=dict)  # what a run says of it
+    about: ModelConfig = field(default_factory=ModelConfig)  # what a run says of it
     device: str | None = None  # where to run it; None: where it is
 
     @property
@@ -107,14 +108,17 @@ def open_model(
 
 
 def _from_checkpoint(source: Checkpoint | Files, device: str | None) -> Classifier:
-    files: dict[str, Any] = {}
+    paths: list[Path] = []
     if not isinstance(source, Checkpoint):
         paths = [Path(source)] if isinstance(source, str | Path) else [Path(path) for path in source]
-        files["file"] = paths[0].name if len(paths) == 1 else [path.name for path in paths]
         source = load_model(paths, device=find_device(device))
-    about = files | {"architecture": source.architecture.to_json(), "fingerprint": source.fingerprint}
-    about |= {key: source.details[key] for key in ("ensemble",) if key in source.details}
     architecture = source.architecture
+    about = ModelConfig(
+        files=tuple(path.name for path in paths),
+        architecture=architecture.to_json(),
+        fingerprint=source.fingerprint,
+        ensemble=source.details.get("ensemble"),
+    )
     shape = tuple(architecture.input_shape)
     return Classifier(source.model, architecture.num_classes, shape, architecture.name, source.details, about)
 
@@ -186,7 +190,7 @@ def find_device(name: str | None) -> str:
 
 def calibration_inputs(
     backend: str, given: Any, data: DataSource | None, root: Path | None
-) -> tuple[Tensor | None, dict[str, str]]:
+) -> tuple[Tensor | None, str | None]:
     """Training inputs for an int8 backend, and their name for the run: those given, else the training split of `data`.
 
     Inputs themselves, or DATA or DATA:split, which names them. The name is for readers, without a folder: which inputs
@@ -195,9 +199,9 @@ def calibration_inputs(
     if backend not in BACKENDS or not BACKENDS[backend].int8:
         if given is not None:
             raise InputError(f"--calibration goes with an int8 backend, and --backend is {backend}; leave it out")
-        return None, {}
+        return None, None
     if given is not None and not isinstance(given, str | Path):
-        return torch.as_tensor(given), {}
+        return torch.as_tensor(given), None
     text = given if given is not None else data if isinstance(data, str | Path) else None
     name, _, split = str(text or "").rpartition(":")
     if split not in datasets.SPLITS:
@@ -207,7 +211,7 @@ def calibration_inputs(
     inputs = named_data(name, split, root, None if given is not None else "--calibration")
     every = max(1, len(inputs) // CALIBRATION_INPUTS)
     chosen = Subset(every=every, limit=CALIBRATION_INPUTS).indices(len(inputs))
-    return inputs.tensors(chosen), {"calibration": f"{inputs.name}:{split}"}
+    return inputs.tensors(chosen), f"{inputs.name}:{split}"
 
 
 def named_data(name: str, split: str, root: Path | None, instead: str | None) -> Dataset:

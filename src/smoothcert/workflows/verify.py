@@ -5,12 +5,16 @@ from __future__ import annotations
 import secrets
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from smoothcert.audit import Audit, audit_run
 from smoothcert.core.errors import InputError
 from smoothcert.runs import Finding, Run
 from smoothcert.workflows.observer import SILENT, Observer, task
+
+if TYPE_CHECKING:
+    from smoothcert.memory import Memory
+    from smoothcert.workflows.sources import DataSource, ModelSource
 
 LEVEL_1 = "level 1 (votes, bounds, boundaries, rounding)"
 
@@ -22,6 +26,7 @@ class Verification:
     planned: int
     recorded: int
     holding: int  # planned inputs that are recorded without a finding
+    unbacked: int  # answers of a memory that was not asked
     findings: tuple[Finding, ...]
     levels: tuple[str, ...]  # what was checked, in words
     notes: tuple[str, ...]
@@ -30,12 +35,12 @@ class Verification:
 
     @property
     def holds(self) -> bool:
-        """Nothing was found."""
-        return not self.findings
+        """Nothing was found, and no answer rests on a memory that was not asked."""
+        return not self.findings and not self.unbacked
 
     @property
     def status(self) -> int:
-        """0, or 1 if something does not hold: what a command ends with."""
+        """0, or 1 if it does not hold: what a command ends with."""
         return int(not self.holds)
 
     @property
@@ -75,8 +80,8 @@ class _Further:
 def verify(
     run: Run | str | Path,
     *,
-    model: Any = None,
-    data: Any = None,
+    model: ModelSource | None = None,
+    data: DataSource | None = None,
     data_root: Path | None = None,
     share: float = 1.0,
     fresh: int | None = None,
@@ -84,7 +89,7 @@ def verify(
     device: str | None = None,
     workers: int | None = None,
     calibration: Any = None,
-    memory: Any = None,
+    memory: Memory | str | Path | None = None,
     observer: Observer = SILENT,
 ) -> Verification:
     """Check a run. Nothing is written, and nothing raises for what is in the records: it is found and listed.
@@ -117,18 +122,15 @@ def verify(
     if model is not None:
         drawing = _Drawing(model, data, data_root, share, fresh, device, workers, calibration)
         further = _draw(opened, audit, drawing, secrets.randbits(63) if pick is None else pick, observer)
-    if remembered is None and "memory" in opened.config:
-        further.notes.append("what was checked is what the draws said, not what the memory made of it: give --memory")
     if remembered is not None:
-        from smoothcert.audit.memory import recall  # noqa: PLC0415
-        from smoothcert.workflows.of_run import run_data  # noqa: PLC0415
-
-        further.findings += recall(opened, audit.records, remembered, run_data(opened, data, data_root))
-        further.levels.append(f"the memory ({len(remembered)} regions) answers so")
+        _ask_memory(opened, audit, further, remembered, data, data_root)
+    elif opened.config.memory is not None:
+        further.notes += _without_memory(audit)
     return Verification(
         planned=audit.planned,
         recorded=len(audit.records),
-        holding=audit.holding(further.findings),
+        holding=audit.holding(further.findings, memory_asked=remembered is not None),
+        unbacked=0 if remembered is not None else len(audit.of_memory),
         findings=(*audit.findings, *further.findings),
         levels=(LEVEL_1, *further.levels),
         notes=tuple(further.notes),
@@ -137,12 +139,35 @@ def verify(
     )
 
 
+def _ask_memory(
+    run: Run, audit: Audit, further: _Further, memory: Memory, data: DataSource | None, root: Path | None
+) -> None:
+    """Ask the memory about every claim."""
+    from smoothcert.audit.memory import check_against_memory  # noqa: PLC0415
+    from smoothcert.workflows.of_run import run_data  # noqa: PLC0415
+
+    doubtful = {finding.index for finding in (*audit.findings, *further.findings)}
+    dataset = run_data(run, data, root)
+    further.findings += check_against_memory(run, audit.records, memory, dataset, doubtful=doubtful)
+    further.levels.append(f"the memory ({len(memory)} regions) answers so")
+
+
+def _without_memory(audit: Audit) -> list[str]:
+    notes = ["what was checked is what the draws said, not what the memory made of it: give --memory"]
+    if audit.of_memory:
+        notes.append(
+            f"{len(audit.of_memory)} answers rest on regions of the memory and not on their own draws: without "
+            "--memory they do not count as holding"
+        )
+    return notes
+
+
 @dataclass(frozen=True)
 class _Drawing:
     """What is drawn, and with what."""
 
-    model: Any
-    data: Any
+    model: ModelSource
+    data: DataSource | None
     data_root: Path | None
     share: float
     fresh: int | None
@@ -153,10 +178,11 @@ class _Drawing:
 
 def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observer) -> _Further:
     """Levels 2 and 3."""
-    from smoothcert.audit.redraw import draw_fresh, pick, redraw  # noqa: PLC0415 (level 1 does not wait for torch)
+    from smoothcert.audit.rebuild import check_model  # noqa: PLC0415
+    from smoothcert.audit.redraw import draw_fresh, redraw, sample_records  # noqa: PLC0415 (level 1 needs no torch)
     from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model  # noqa: PLC0415
 
-    records = pick(audit.records, options.share, seed)
+    records = sample_records(audit.records, options.share, seed)
     classifier = run_model(run, options.model, device=options.device)
     dataset = run_data(run, options.data, options.data_root)
     classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
@@ -174,6 +200,11 @@ def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observ
         for one in (None, seed)
     )
     further = _Further(pick=seed)
+    about, said = classifier.about, run.config.model
+    if about.architecture is not None:
+        further.findings += check_model(run, architecture=about.architecture, ensemble=about.ensemble)
+    if said.files and about.files and about.files != said.files:
+        further.notes.append(f"the run calls its model {', '.join(said.files)}: it is this one, renamed")
     recorded = sum(record.draws or 0 for record in records)
     with task(observer, "draw", total=recorded + len(records) * (options.fresh or 0)) as under_way:
         if options.fresh is not None:  # first, because it may refuse its options
@@ -183,7 +214,7 @@ def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observ
     further.levels.append(f"level 2 ({redrawn.draws} draws of {len(records)} inputs made again)")
     if options.fresh is not None:
         further.levels.append(f"level 3 ({options.fresh} fresh draws for each of {len(records)} inputs)")
-    further.notes += [f"the model is not run here as it was: {what}" for what in redrawn.otherwise]
+    further.notes += [f"the model is not run as it was: {what}" for what in redrawn.otherwise]
     if redrawn.otherwise:
         further.notes.append(f"{redrawn.moved} of {redrawn.draws} votes fell otherwise, as rounding may make them")
     if options.share < 1 or options.fresh is not None:
