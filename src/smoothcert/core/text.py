@@ -19,6 +19,11 @@ def printable(text: str) -> str:
     return "".join(one if one.isprintable() else one.encode("unicode_escape").decode() for one in text)
 
 
+def visible(text: str) -> str:
+    """Several lines that are safe on a terminal: as `printable`, but line ends and tabs stay."""
+    return "".join(one if one in "\n\t" else printable(one) for one in text)
+
+
 def without_passwords(text: str) -> str:
     """A command or address without what could be a password in it, however it is written.
 

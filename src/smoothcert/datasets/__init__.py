@@ -8,13 +8,14 @@ from pathlib import Path
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import import_all
+from smoothcert.datasets.arrays import from_arrays
 from smoothcert.datasets.dataset import SPLITS, Dataset, Subset
 from smoothcert.datasets.folder import read_folder
 from smoothcert.datasets.inputs import read_inputs
 from smoothcert.datasets.npz import read_npz
 from smoothcert.datasets.registry import READERS, Reader, names, register
 
-__all__ = ["SPLITS", "Dataset", "Reader", "Subset", "load", "names", "read_inputs", "register"]
+__all__ = ["SPLITS", "Dataset", "Reader", "Subset", "from_arrays", "load", "names", "read_inputs", "register"]
 
 
 def load(source: str | os.PathLike[str], split: str = "test", *, root: Path | None = None) -> Dataset:

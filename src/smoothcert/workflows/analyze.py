@@ -1,0 +1,101 @@
+"""Runs and public logs become one table."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from smoothcert import analysis
+from smoothcert.analysis import Results, Summary
+from smoothcert.core.errors import InputError
+from smoothcert.present import comma_separated, latex, markdown, radius_accuracy, rich_table
+from smoothcert.present.figures import FIGURES, draw
+
+WIDTH = 120  # columns of a table that goes to no terminal
+FORMS = {"markdown": markdown, "latex": latex, "csv": comma_separated}
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What was read (without rows that were added), the table, and what could not be read."""
+
+    results: tuple[Results, ...]
+    summary: Summary
+    skipped: tuple[str, ...]
+
+
+def analyze(
+    sources: Sequence[str | Path],
+    *,
+    radii: Sequence[float] | None = None,
+    shared: bool = False,
+    alpha: float | None = None,
+    n: int | None = None,
+    envelope: bool = False,
+    oracle: bool = False,
+    against: str | Path | None = None,
+    seeds: bool = False,
+    figure: Path | None = None,
+    kind: str | None = None,
+) -> Analysis:
+    """Read runs, public logs and folders of them, and summarise them in one table.
+
+    Args:
+        sources: run folders, TSV logs, or folders that hold them: a leaderboard.
+        radii: columns of the table. Default: chosen.
+        shared: only the inputs that all have in common.
+        alpha, n: compute runs of fixed again from their votes, at this alpha, with so many of their draws.
+        envelope: add the largest of each number over all (UE).
+        oracle: add the best of each input, chosen knowing the truth.
+        against: the run that draws and time are saved against. Default: fixed n.
+        seeds: add mean and deviation of runs that differ in seed alone.
+        figure: a .png, .svg or .pdf file to draw to.
+        kind: of the figure, a name of `FIGURES`. Default: curves.
+    """
+    _check_kind(kind, figure, envelope or oracle)
+    board = analysis.leaderboard(sources)
+    results = list(board.results)
+    baseline = [] if against is None else [analysis.read(against)]  # it goes the same way as the results
+    if alpha is not None or n is not None:
+        results, baseline = (
+            [analysis.reanalyse(result, alpha=alpha, n=n) for result in some] for some in (results, baseline)
+        )
+    if shared:
+        common = analysis.on_shared_inputs([*results, *baseline])
+        results, baseline = common[: len(results)], common[len(results) :]
+    summary = analysis.summarise(
+        [*results, analysis.oracle(results)] if oracle else results,
+        None if radii is None else list(radii),
+        seeds=seeds,
+        envelope=envelope,
+        against=baseline[0] if baseline else None,
+    )
+    if figure is not None and (envelope or oracle):
+        radius_accuracy(results, figure, envelope=envelope, oracle=oracle)
+    elif figure is not None:
+        draw(kind or "curves", results, figure)
+    return Analysis(tuple(results), summary, board.skipped)
+
+
+def _check_kind(kind: str | None, figure: Path | None, best: bool) -> None:
+    if kind is not None:
+        FIGURES.find(kind)
+    if kind is not None and figure is None:
+        raise InputError(f"--kind {kind} needs --figure, the file to draw to")
+    if best and kind not in (None, "curves"):
+        raise InputError(f"--envelope and --oracle do not go with --kind {kind}; leave one of them out")
+
+
+def table_text(summary: Summary, form: str = "terminal") -> str:
+    """A summary as text: for a terminal, without colours, or as markdown, latex or csv."""
+    if form in FORMS:
+        return FORMS[form](summary)
+    if form != "terminal":
+        raise InputError(f"form must be terminal, {', '.join(FORMS)}, got {form!r}")
+    console = Console(width=WIDTH, color_system=None, force_terminal=False, highlight=False)
+    with console.capture() as captured:
+        console.print(rich_table(summary))
+    return captured.get()
