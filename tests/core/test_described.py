@@ -1,5 +1,6 @@
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -89,7 +90,7 @@ def test_a_description_is_json_and_rebuilds_the_thing() -> None:
         ({"name": ["square"]}, "there is no shape"),
         ({"angle": object()}, "describes no shape: TypeError"),
     ],
-    ids=str,
+    ids=lambda value: re.sub(" at 0x[0-9a-f]+", "", str(value)),
 )
 def test_what_describes_nothing_is_refused_with_the_reason(change: dict[str, Any], words: str) -> None:
     with pytest.raises(InputError, match=words):
