@@ -139,7 +139,7 @@ def test_every_kind_of_figure(folder: Path, tmp_path: Path, kind: str | None) ->
         (["seed0", "--seeds"], "no two runs are of the same method"),
         (["seed0", "--envelope"], "at least two results"),
         (["low.tsv", "seed0", "--envelope"], "there is no envelope"),
-        (["seed0", "--kind", "pie", "--figure", "a.png"], "--kind must be one of curves, sigma, draws, saved"),
+        (["seed0", "--kind", "pie", "--figure", "a.png"], "no figure 'pie': the names are curves, draws, members"),
         (["seed0", "--kind", "draws"], "--kind draws needs --figure"),
         (["seed0", "seed1", "--envelope", "--kind", "draws", "--figure", "a.png"], "--envelope does not go with"),
         (["seed0", "--figure", "a.gif"], "must end in .png, .svg, .pdf"),
