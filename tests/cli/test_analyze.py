@@ -65,6 +65,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+def test_help_lists_the_figures_there_are() -> None:
+    shown = " ".join(call("analyze", "--help").stdout.replace("│", " ").split())
+    assert "Of the figure: curves, draws, saved, sigma, members. Default: curves." in shown
+
+
 def test_every_format(folder: Path) -> None:
     logs = [folder / "low.tsv", folder / "high.tsv", "--radii", "0,0.5"]
     as_json = json.loads(call("analyze", *logs, "--json").stdout)
