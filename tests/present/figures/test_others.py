@@ -184,9 +184,9 @@ def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
         with pytest.raises(InputError, match=r"^log .*give a run made by certify$"):
             drawing([log], tmp_path / "a.png")
         with pytest.raises(InputError, match="at least one run"):
-            draw([], tmp_path / "a.png")
+            drawing([], tmp_path / "a.png")
         with pytest.raises(InputError, match=r"must end in \.png"):
-            draw([FIXED], tmp_path / "a.gif")
+            drawing([FIXED], tmp_path / "a.gif")
     with pytest.raises(InputError, match="positive whole number, got 0"):
         acr_by_size([(0, log)], tmp_path / "a.png")
     with pytest.raises(InputError, match="share no input"):
