@@ -221,7 +221,7 @@ def test_the_other_methods(folder: Path, tmp_path: Path, method: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--sigma-per-input", "newton"], "must be one of bracket, ddrs, grid"),
+        (["--sigma-per-input", "newton"], "the names are bracket, ddrs, grid"),
         (["--sigma-steps", 0], "steps of bracket must be at least 1"),
         (["--procedure", "sequential", "--radius", 0.1], "--procedure sequential decides given ones"),
         (["--noise", "ablation", "--sigma", 0.8], "ablation noise cannot be chosen per input"),

@@ -9,6 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.noise import Noise, Uniform
@@ -231,6 +232,11 @@ def test_the_description_is_data(make: Make, noise: Noise, attack: Attack) -> No
     assert objective.at(3).describe() == description
     if getattr(objective, "attack", None) is not None:
         assert description["attack"]["name"] == attack.name
+    if getattr(objective, "classifier", None) is None:
+        assert Objective.from_description(json.loads(json.dumps(description))) == objective
+    else:
+        with pytest.raises(InputError, match="classifier cannot be made from"):
+            Objective.from_description(description)
 
 
 @objectives

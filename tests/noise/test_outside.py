@@ -2,7 +2,6 @@
 
 import dataclasses
 import shlex
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +12,8 @@ from smoothcert.attack.campaign import Siege
 from smoothcert.audit import audit_run
 from smoothcert.audit.rebuild import certified
 from smoothcert.audit.redraw import draw_fresh, redraw
-from smoothcert.core import plugins
 from smoothcert.core.errors import InputError
+from smoothcert.core.plugins import load_plugin
 from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
 from smoothcert.engine.sigma import Bracket
@@ -30,15 +29,14 @@ from smoothcert.training.objectives import MACER
 from smoothcert.workflows.certify import certify_into, run_config
 
 DATA, INPUTS, SEED = load("digits"), 4, 3
-FILE = Path(__file__).with_name("logistic_noise.py")
+FILE = Path(__file__).parents[1] / "plugins" / "my_noise.py"
 
 
 @pytest.fixture(scope="module")
-def kind() -> Iterator[type[Any]]:
-    """The outside noise; forgotten afterwards, so that other tests see the package as it is."""
-    plugin = plugins.load_plugin(FILE)
-    yield NOISES.find("logistic")
-    del NOISES._things["logistic"], plugins._LOADED[plugin.digest]
+def kind(forgotten: None) -> type[Any]:
+    """The outside noise."""
+    load_plugin(FILE)
+    return NOISES.find("logistic")
 
 
 def network() -> Any:

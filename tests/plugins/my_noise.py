@@ -15,22 +15,21 @@ from torch import Tensor
 
 import smoothcert as sc
 from smoothcert.noise import Noise
-
-SAFETY = 2.0**-46  # far above the rounding of the formulas, relative
+from smoothcert.noise.base import check_positive, per_row
+from smoothcert.stats.rounding import check_radius, rounded_down, rounded_up
 
 
 @sc.register
 @dataclass(frozen=True)
 class Logistic(Noise):
-    """Independent logistic coordinates. R = scale max(-log(1 - p_A + p_B), log(p_A / p_B) / 2)."""
+    """Independent logistic coordinates. R = spread max(-log(1 - p_A + p_B), log(p_A / p_B) / 2)."""
 
     name: ClassVar[str] = "logistic"
-    strength_name: ClassVar[str] = "scale"
-    scale: float
+    strength_name: ClassVar[str] = "spread"
+    spread: float
 
     def __post_init__(self) -> None:
-        if not 0 < self.scale < math.inf:
-            raise sc.InputError(f"scale must be positive and finite, got {self.scale}")
+        check_positive("spread", self.spread)
 
     @property
     def norm(self) -> str:
@@ -38,11 +37,10 @@ class Logistic(Noise):
         return "l1"
 
     def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
-        """x + scale * logit(u)."""
+        """x + spread * logit(u)."""
         u = torch.rand(x.shape, generator=generator, dtype=torch.float64, device=x.device)
         logits = u.clamp_min_(2.0**-60).logit().to(x.dtype)  # finite: u is below 1
-        each = self.scale if strength is None else strength.to(x).view(-1, *[1] * (x.dim() - 1))
-        return logits.mul_(each).add_(x)
+        return logits.mul_(self.spread if strength is None else per_row(strength, x)).add_(x)
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """Rounded down; the second bound is never the better one for p_upper = 1 - p_lower."""
@@ -51,10 +49,9 @@ class Logistic(Noise):
             return 0.0
         ratio = math.log1p((p_lower - q) / q) / 2 if q > 0 else 0.0
         gap = max(q - p_lower, -1 + 2.0**-53)
-        return self.strength * max(-math.log1p(gap), ratio) * (1 - SAFETY)
+        return rounded_down(self.strength * max(-math.log1p(gap), ratio))
 
     def required_p(self, radius: float) -> float:
-        """1 - exp(-radius / scale) / 2, rounded up."""
-        if not 0 <= radius < math.inf:
-            raise sc.InputError(f"radius must be non-negative and finite, got {radius}")
-        return min(1.0, (1 - math.exp(-radius / self.strength) / 2) * (1 + SAFETY))
+        """1 - exp(-radius / spread) / 2, rounded up."""
+        check_radius(radius)
+        return rounded_up(1 - math.exp(-radius / self.strength) / 2)

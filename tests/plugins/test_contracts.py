@@ -114,7 +114,7 @@ def test_the_bound_from_outside_serves_every_procedure_that_takes_one() -> None:
 def test_descriptions_rebuild_things_from_outside() -> None:
     noise = NOISES["logistic"](0.25)
     assert noise.describe() == {
-        "name": "logistic", "scale": 0.25, "norm": "l1", "arithmetic": "float32"
+        "name": "logistic", "spread": 0.25, "norm": "l1", "arithmetic": "float32"
     }  # fmt: skip
     assert Noise.from_description(noise.describe()) == noise
     objective = OBJECTIVES["smoothed-labels"](noise, 0.2)

@@ -20,7 +20,9 @@ from smoothcert.present import (
     sigma_histogram,
 )
 from smoothcert.present.figures import (
+    FIGURES,
     acr_by_size_figure,
+    draw,
     draws_by_votes_figure,
     draws_saved_figure,
     radius_accuracy_figure,
@@ -69,6 +71,17 @@ def test_every_figure_is_written_in_every_format(tmp_path: Path, suffix: str) ->
         draws_saved([FIXED, STAGED], tmp_path / f"saved{suffix}"),
     ]
     assert all(path.read_bytes().startswith(MAGIC[suffix]) for path in written)
+
+
+def test_figures_are_drawn_by_name(tmp_path: Path) -> None:
+    assert set(FIGURES) == {"curves", "sigma", "draws", "saved", "members"}
+    for kind, drawn in {"curves": radius_accuracy, "sigma": sigma_histogram, "draws": draws_by_votes}.items():
+        path = draw(kind, [FIXED], tmp_path / f"{kind}.svg")
+        assert path.read_bytes() == drawn([FIXED], tmp_path / "same.svg").read_bytes()
+    with pytest.raises(InputError, match="there is no figure 'pie': the names are curves, draws"):
+        draw("pie", [FIXED], tmp_path / "pie.svg")
+    with pytest.raises(InputError, match="must end in"):
+        draw("curves", [FIXED], tmp_path / "curves.txt")
 
 
 def test_the_envelope_is_the_highest_curve_and_the_oracle_is_called_so() -> None:
@@ -203,13 +216,13 @@ def test_draws_saved_by_hand() -> None:
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
     log = of_radii(0.5, name="log")
-    for draw in (sigma_histogram, draws_by_votes, draws_saved):
+    for drawing in (sigma_histogram, draws_by_votes, draws_saved):
         with pytest.raises(InputError, match=r"^log .*give a run made by certify$"):
-            draw([log], tmp_path / "a.png")
+            drawing([log], tmp_path / "a.png")
         with pytest.raises(InputError, match="at least one run"):
-            draw([], tmp_path / "a.png")
+            drawing([], tmp_path / "a.png")
         with pytest.raises(InputError, match=r"must end in \.png"):
-            draw([FIXED], tmp_path / "a.gif")
+            drawing([FIXED], tmp_path / "a.gif")
     with pytest.raises(InputError, match="positive whole number, got 0"):
         acr_by_size([(0, log)], tmp_path / "a.png")
     with pytest.raises(InputError, match="share no input"):

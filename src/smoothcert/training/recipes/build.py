@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from smoothcert import models
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 from smoothcert.noise import Gaussian
 from smoothcert.training import DS2, SCHEDULES, Schedule
 from smoothcert.training.objectives import ATTACKS, OBJECTIVES, Objective
@@ -38,6 +39,8 @@ def schedule_of(recipe: Recipe) -> Schedule:
 def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with values changed, each as `key=value`: `lr=0.05`, `objective.lam=6`, `schedule=cosine`.
 
+    `objective=NAME` takes another objective, with its defaults.
+
     A value is JSON, or a word. An unknown key is refused, naming the ones there are; and so is a training too short for
     a term that sets in later.
     """
@@ -64,12 +67,15 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
     allowed = _keys(values)
     if key not in allowed:
         raise InputError(f"--set has no key {key!r}; the keys are {', '.join(sorted(allowed))}")
-    kinds: dict[str, Mapping[str, type[Any]]] = {"schedule": SCHEDULES, "objective.attack": ATTACKS}
-    named = kinds.get(key)
-    if named is not None and (not isinstance(value, str) or value not in named):
-        raise InputError(f"--set {key} must be one of {', '.join(named)}, got {value!r}")
-    if key == "schedule":
-        values["schedule"] = {"name": value}
+    kinds: dict[str, Registry[Any]] = {
+        "objective": OBJECTIVES,
+        "schedule": SCHEDULES,
+        "objective.attack": ATTACKS,
+    }
+    if key in kinds:
+        kinds[key].find(value)
+    if key in ("objective", "schedule"):
+        values[key] = {"name": value}
         return
     if key == "objective.attack":  # as strong as the one before
         kept = {field.name for field in dataclasses.fields(ATTACKS[value])} & {"eps", "steps"}
@@ -91,7 +97,7 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 
 def _keys(values: Mapping[str, Any]) -> set[str]:
     """What may be set: the fields of the recipe, of its objective and attack, and of its schedule."""
-    keys = {name for name in values if name not in _FIXED} | {"schedule"}
+    keys = {name for name in values if name not in _FIXED} | {"objective", "schedule"}
     kinds: dict[str, type[Any]] = {
         "objective": OBJECTIVES.find(values["objective"]["name"]),
         "schedule": SCHEDULES.find(values["schedule"]["name"]),
