@@ -2,8 +2,8 @@
 
 G and C are folders of members, trained under the same noise on the same data:
 
-    smoothcert train mnist-lenet-gaussian-0.50-fast --set architecture=lenet-small --seeds 0-4 --out G
-    smoothcert train mnist-lenet-consistency-0.50-fast --set architecture=lenet-small --seeds 0-2 --out C
+    smoothcert train mnist-lenet-gaussian-0.50-fast --seeds 0-4 --out G
+    smoothcert train mnist-lenet-consistency-0.50-fast --seeds 0-2 --out C
 
 Every member is asked once about every draw. Votes of all ensembles follow from these scores by the ensembles' own code,
 on the draws that `Smoothed` would take, and certificates by `Fixed`. Members are ranked, and weights are found, on the

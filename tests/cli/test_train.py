@@ -20,9 +20,11 @@ from smoothcert.cli.members import End, Member, _check
 from smoothcert.cli.progress import bar
 from smoothcert.core.errors import InputError
 from smoothcert.training.recipes import RECIPES, find
+from smoothcert.training.recipes.build import change
 from smoothcert.workflows import train as training
 
-QUICK = ["train", "mnist-lenet-gaussian-0.50-fast", "--data", "digits", "--epochs", "2"]
+SMALL = "architecture=lenet"  # digits are 8 x 8, too small for the network of MNIST
+QUICK = ["train", "mnist-lenet-gaussian-0.50-fast", "--data", "digits", "--epochs", "2", "--set", SMALL]
 
 
 def call(*arguments: object) -> Result:
@@ -88,6 +90,7 @@ def test_curves_that_a_kill_left_out_are_made(trained: Path, tmp_path: Path) -> 
     ("arguments", "words"),
     [
         (["train", "mnist-lenet-macer", "--data", "digits"], "did you mean mnist-lenet-macer"),
+        (["train", "mnist-lenet-macer-0.25", "--data", "digits"], "choose a network for smaller images, such as lenet"),
         ([*QUICK, "--set", "batch_size=0"], "must be positive"),
         ([*QUICK, "--set", "sigma=-1"], "sigma must be"),
         ([*QUICK, "--set", "architecture=vgg"], "there is no architecture 'vgg'"),
@@ -195,7 +198,7 @@ def test_what_the_first_process_is_refused_all_say(rank: int, tmp_path: Path, mo
     Pair.rank = rank
     (tmp_path / "letter.txt").write_text("dear")
     monkeypatch.setattr(training, "Group", Pair)
-    recipe, data = find("mnist-lenet-gaussian-0.50-fast"), datasets.load("digits", "train")
+    recipe, data = change(find("mnist-lenet-gaussian-0.50-fast"), [SMALL]), datasets.load("digits", "train")
     with pytest.raises(InputError, match="exists and is not a training" if rank == 0 else "this is not ours"):
         training.train_recipe(recipe, data, seed=0, out=tmp_path)
     assert len(told) == 1
@@ -214,7 +217,7 @@ def test_a_disk_error_of_a_member_is_the_sentence_of_one(tmp_path: Path, monkeyp
     (tmp_path / "file").touch()
     out, said = tmp_path / "file" / "sub", list[End]()
     alone = call(*QUICK, "--out", out)
-    member = Member(find(QUICK[1]), "digits", None, 0, out, "cpu", 1.0)
+    member = Member(change(find(QUICK[1]), [SMALL]), "digits", None, 0, out, "cpu", 1.0)
     monkeypatch.setattr(members.signal, "signal", lambda *_: None)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
     members._work(member, SimpleNamespace(put=said.append), os.getppid())
@@ -244,7 +247,7 @@ def test_recipes_are_listed() -> None:
     assert all(name in done.stdout for name in RECIPES)
     assert "Zhai 2020" in done.stdout
     line = next(line for line in done.stdout.splitlines() if line.startswith("mnist-lenet-macer-0.25 "))
-    assert line.split()[1:5] == ["90", "16", "8.3", "0.9201"]
+    assert line.split()[1:5] == ["90", "16", "2.6", "0.9201"]
     some = call("recipes", "svhn")
     assert [line.split()[0] for line in some.stdout.splitlines()[1:-2]] == [n for n in RECIPES if "svhn" in n]
     macers = json.loads(call("recipes", "mnist*macer*fast", "--json").stdout)
