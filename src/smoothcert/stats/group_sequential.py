@@ -23,7 +23,7 @@ from smoothcert.core.errors import InputError
 
 EARLY_SHARE = 0.2  # of alpha, spent on all looks but the last
 POWER = 0.99  # the alternative p1 is where the fixed test has this power
-POWER_LOSS = 8e-4  # against the fixed test, at every p: what decides how many draws the last look may take
+POWER_LOSS = 8e-4  # against the fixed test, at the p of `_around`: decides how many draws the last look may take
 MOST_DRAWS = 1.3  # times n, at the last look
 WIDTH = 13.0  # standard deviations kept of a binomial; what is outside has a mass below 1e-30
 SLACK = 1e-9  # of every budget, for the rounding of sums of positive terms (seen: below 1e-12)
@@ -55,11 +55,15 @@ class Boundaries:
 def boundaries(
     p0s: tuple[float, ...], n: int, alpha: float, beta: float, first: int = 128, ratio: float = 1.2
 ) -> tuple[Boundaries, ...]:
-    """Boundaries for H0: p <= p0, one per p0 (ascending), that lose next to no power against fixed tests with n draws.
+    """Boundaries for H0: p <= p0, one per p0 (ascending), aimed at the power of fixed tests with n draws.
 
     Looks at `first` draws, then each `ratio` times later in whole multiples of `first`; the last one a little beyond n,
-    as far as it takes to lose at most 8e-4 of power at every p (where that can be had with 1.3 n draws: always seen for
-    alpha <= .01 and n >= 1000). Giving up early costs at most beta of power where the fixed test has 0.99.
+    as far as it takes to lose at most 8e-4 of power at eleven p around p0, where 1.3 n draws suffice for that.
+
+    What is shown about power, by exact computation on a finer grid of p, and no more: with beta <= .001 it was
+    within 8e-4 of that of the fixed test in 57 of 61 random settings (worst of the 61: 8.6e-4; the largest loss found
+    since is 9.5e-4, at p0 = .9332, n = 10 000, alpha = .01, beta = .0001). With beta = .01 the loss reaches .0037. No
+    bound is proved; what cannot be hurt by any of this is alpha.
 
     Several p0 are nested: a larger one certifies only where all smaller ones do. Then the largest p0 whose boundary is
     crossed is false with total probability alpha: if p0_i is the smallest that is false, crossing any false boundary

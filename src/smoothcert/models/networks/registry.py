@@ -82,7 +82,7 @@ def _refuse_unfit(spec: Architecture, entry: _Entry) -> None:
     if min(height, width) < entry.min_side:
         raise InputError(
             f"input_shape of {spec.name} must be at least {entry.min_side} x {entry.min_side}, got {height} x {width}; "
-            "choose a network for smaller images or enlarge them"
+            "choose a network for smaller images, such as lenet, or enlarge them"
         )
     if entry.classifies and spec.num_classes < 2:
         raise InputError(f"num_classes of the classifier {spec.name} must be at least 2, got {spec.num_classes}")
