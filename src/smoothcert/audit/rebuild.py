@@ -15,7 +15,7 @@ from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
 from smoothcert.engine.sigma import described_search
-from smoothcert.memory.protocol import Remembers
+from smoothcert.memory.protocol import RegionMemory
 from smoothcert.procedures import Fixed
 from smoothcert.procedures.identity import flat, identifying
 from smoothcert.runs import Finding, Run
@@ -32,7 +32,7 @@ def rebuild(
     seed: int | None = None,
     workers: int | None = None,
     calibration: Tensor | None = None,
-    memory: Remembers | None = None,
+    memory: RegionMemory | None = None,
     input_range: tuple[float, float] | None = None,
     input_shape: tuple[int, ...] | None = None,
 ) -> Smoothed:

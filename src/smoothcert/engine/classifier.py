@@ -130,4 +130,7 @@ def score(model: Model, batch: Tensor, num_classes: int) -> Tensor:
     if not isinstance(scores, Tensor) or tuple(scores.shape) != wanted:
         got = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
         raise InputError(f"model must return scores of shape (batch, num_classes) = {wanted}, got {got}")
+    if scores.dtype == torch.bool or scores.is_complex():
+        kind = "truth values" if scores.dtype == torch.bool else "complex numbers"
+        raise InputError(f"model must return real numbers as scores, got {kind}; return scores.float()")
     return scores

@@ -12,13 +12,25 @@ from torch import Tensor, nn
 
 import smoothcert as sc
 from smoothcert.core.errors import InputError
+from smoothcert.engine.pools import Threads
 from smoothcert.engine.sigma import DDRS, SEARCHES, Bracket, Grid, SigmaSearch, described_search, sigma_search
+from smoothcert.engine.sigma.base import RunAll
 from smoothcert.engine.sigma.bracket import best_of, win_rate
 from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
 
 STEP = 2 ** (1 / PER_OCTAVE)
 N, ALPHA = 100_000, 0.001
+
+
+def one_by_one(model: Callable[[Tensor], Tensor]) -> RunAll:
+    return lambda works: [work.search.find(model, work.x, work.noise, work.seed) for work in works]
+
+
+def side_by_side(model: nn.Module, workers: int) -> RunAll:
+    """In the threads of a pool."""
+    compiled = sc.Smoothed(model, 3, sc.Gaussian(0.5), workers=workers).compile((6,))
+    return Threads(workers).open(compiled).map
 
 
 def half_space(x: Tensor) -> Tensor:
@@ -105,7 +117,7 @@ def test_all_methods_come_to_the_peak_of_the_soft_radius() -> None:
     peak = float(sigmas[int(np.argmax(radii))])
     x = torch.zeros(4, dim) + 1e-3 * torch.arange(4)[:, None]
     for sigma0, search in ((0.5, DDRS(300, 64, lr=0.01)), (0.8, DDRS(300, 64, lr=0.01)), (0.6, Grid(64, 256))):
-        found = search.strengths((soft,), soft, x, sc.Gaussian(sigma0), seed=0, threads=1)
+        found = search.strengths(one_by_one(soft), soft, x, sc.Gaussian(sigma0), seed=0, threads=1)
         assert all(peak / STEP**1.5 <= sigma <= peak * STEP**1.5 for sigma in found), (peak, found)
 
 
@@ -117,14 +129,15 @@ def test_a_function_of_seed_input_and_settings_and_on_the_lattice(search: SigmaS
         net = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 4)).eval()
     x = torch.rand(9, 6, generator=torch.Generator().manual_seed(2))
 
-    def found(rows: Tensor, seed: int = 0, runners: int = 1) -> list[float]:
-        return search.strengths((net,) * runners, net, rows, noise, seed=seed, threads=1)
+    def found(rows: Tensor, seed: int = 0, workers: int = 1) -> list[float]:
+        run_all = one_by_one(net) if workers == 1 else side_by_side(net, workers)
+        return search.strengths(run_all, net, rows, noise, seed=seed, threads=1)
 
     whole = found(x)
     assert len(set(whole)) > 1
     assert found(x.flip(0))[::-1] == whole, "the order decides nothing"
     assert [found(one[None])[0] for one in x] == whole, "nor who else is there"
-    assert found(x, runners=3) == whole, "nor the workers"
+    assert found(x, workers=3) == whole, "nor the workers"
     assert found(x, seed=1) != whole
     for sigma in whole:
         assert strength(nearest(sigma)) == sigma
@@ -144,9 +157,9 @@ def test_floor_and_cap(method: str) -> None:
         return torch.stack([inside, -inside], dim=1)
 
     x = torch.zeros(2, 3)
-    assert search.strengths((sure,), sure, x, sc.Gaussian(0.25), seed=0, threads=1) == [1.0, 1.0]
+    assert search.strengths(one_by_one(sure), sure, x, sc.Gaussian(0.25), seed=0, threads=1) == [1.0, 1.0]
     near = dataclasses.replace(search, span=1.25)  # two steps of the lattice each way
-    assert near.strengths((small,), small, x, sc.Gaussian(strength(-11)), seed=0, threads=1) == [strength(-13)] * 2
+    assert near.strengths(one_by_one(small), small, x, sc.Gaussian(strength(-11)), seed=0, threads=1) == [strength(-13)] * 2
 
 
 def test_a_wider_span_is_kept() -> None:
@@ -154,7 +167,7 @@ def test_a_wider_span_is_kept() -> None:
         return torch.stack([5 + 0 * x[:, 0], -5 + 0 * x[:, 0]], dim=1)
 
     for span, most in ((1.5, 2 ** (4 / 8)), (8.0, 8.0), (64.0, 64.0)):
-        found = Bracket(30, span=span).strengths((sure,), sure, torch.zeros(1, 3), sc.Gaussian(1.0), seed=0, threads=1)
+        found = Bracket(30, span=span).strengths(one_by_one(sure), sure, torch.zeros(1, 3), sc.Gaussian(1.0), seed=0, threads=1)
         assert found == [most]
 
 

@@ -1,11 +1,11 @@
-"""The contract of a backend: a job in; out come runners, and words that say which function they are."""
+"""The contract of a backend: a model and a shape in; out come runners, and words that say which function they are."""
 
 from __future__ import annotations
 
 import dataclasses
 import hashlib
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -21,7 +21,7 @@ class UnableError(Exception):
 
 
 @dataclass(frozen=True)
-class Job:
+class BackendTask:
     """What is to be run, and in which shape.
 
     Args:
@@ -30,7 +30,6 @@ class Job:
         device: where it runs.
         shape: of one input.
         rows: of every call on a CPU. One shape always: kernels may sum in another order for another shape.
-        workers: how many threads will run it at once.
         calibration: noisy inputs (k * rows, ...), for int8.
     """
 
@@ -39,10 +38,9 @@ class Job:
     device: torch.device
     shape: tuple[int, ...]
     rows: int
-    workers: int
     calibration: Tensor | None = None
 
-    def with_rows(self, rows: int) -> Job:
+    def with_rows(self, rows: int) -> BackendTask:
         """The same in another shape."""
         return dataclasses.replace(self, rows=rows)
 
@@ -61,14 +59,15 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Prepared:
-    """A model that is ready to run.
+class Executable:
+    """A model as one backend runs it.
 
     Args:
-        new_runner: makes a runner (noisy inputs to scores) for one thread; cheap.
+        new_runner: makes a runner (noisy inputs to scores). It is called by the thread that will use the runner and
+            drop it: behind a runner there may be a native network whose parts belong to the threads that used it.
         description: which function it is: name, precision, version of the runtime, digest of the artifact.
         note: what the user should know, as a sentence.
-        rows: of a call, if other than the job's: the runner then cuts them itself.
+        rows: of a call, if other than the task's: the runner then cuts them itself.
     """
 
     new_runner: Callable[[], Model]
@@ -79,10 +78,15 @@ class Prepared:
 
 @dataclass(frozen=True)
 class Padded:
-    """Calls `run` with `rows` rows always: missing ones repeat the first, and what they get is dropped."""
+    """Calls `run` with `rows` rows always: missing ones repeat the first, and what they get is dropped.
+
+    `resize` makes the same network for calls of another number of rows; None: it runs in one shape only.
+    """
 
     run: Model
     rows: int
+    resize: Callable[[int], Model] | None = None
+    _resized: dict[int, Padded] = field(default_factory=dict, compare=False, repr=False)
 
     def __call__(self, x: Tensor) -> Tensor:
         """Scores (B, C) of x (B, ...); more rows are cut."""
@@ -94,12 +98,27 @@ class Padded:
         scores = self.run(torch.cat([x, x[:1].expand(missing, *x.shape[1:])]))
         return scores[: len(x)] if isinstance(scores, Tensor) and len(scores) == self.rows else scores
 
+    def in_calls_of(self, rows: int) -> Padded | None:
+        """The same network in calls of `rows` rows, made once; None if it runs in one shape only."""
+        if rows == self.rows or self.resize is None:
+            return self if rows == self.rows else None
+        if rows not in self._resized:
+            self._resized[rows] = Padded(self.resize(rows), rows)
+        return self._resized[rows]
+
+
+def in_calls_of(runner: Model, rows: int) -> Model | None:
+    """A runner in calls of at most `rows` rows; None if it runs in one shape only. A function takes what it gets."""
+    sized = getattr(runner, "in_calls_of", None)
+    found: Model | None = runner if sized is None else sized(rows)
+    return found
+
 
 @torch.no_grad()
-def require_agreement(job: Job, runner: Model) -> None:
+def require_agreement(task: BackendTask, runner: Model) -> None:
     """Raise UnableError unless a runner has the model's scores, within rounding, on noisy inputs."""
-    x = job.probe()
-    wanted, got = job.model(x.clone()), runner(x.clone())
+    x = task.probe()
+    wanted, got = task.model(x.clone()), runner(x.clone())
     if wanted.shape != got.shape:
         raise UnableError(f"its scores have shape {tuple(got.shape)} there instead of {tuple(wanted.shape)}")
     if not same_scores(wanted, got):
@@ -108,10 +127,10 @@ def require_agreement(job: Job, runner: Model) -> None:
 
 
 @torch.no_grad()
-def vote_agreement(job: Job, runner: Model) -> float:
+def vote_agreement(task: BackendTask, runner: Model) -> float:
     """Share of the noisy calibration inputs that get the model's vote; below one half nothing is left of the model."""
-    assert job.calibration is not None
-    same = [job.model(x.clone()).argmax(1) == runner(x).argmax(1) for x in torch.split(job.calibration, job.rows)]
+    assert task.calibration is not None
+    same = [task.model(x.clone()).argmax(1) == runner(x).argmax(1) for x in torch.split(task.calibration, task.rows)]
     share = float(torch.cat(same).double().mean())
     if share < 0.5:
         raise UnableError(f"it agrees there on {share:.0%} of noisy calibration inputs only")

@@ -12,29 +12,29 @@ from typing import Any
 import torch
 from torch import nn
 
-from smoothcert.engine.backends.base import Job, UnableError
+from smoothcert.engine.backends.base import BackendTask, UnableError
 from smoothcert.engine.backends.cache import artifact
-from smoothcert.engine.backends.compiled import first_line
+from smoothcert.engine.backends.inductor import first_line
 
 INPUT = "x"
 PACKAGES = ("torch", "onnx", "onnxscript")
 
 
-def onnx_bytes(job: Job) -> bytes:
+def onnx_bytes(task: BackendTask) -> bytes:
     """The model for one shape, as ONNX; the same bytes for the same model, wherever it lives.
 
     Through torch.export, which refuses control flow that depends on the data; a trace would follow one branch for ever.
     """
-    return artifact(job, "onnx", PACKAGES, lambda: _export(job))
+    return artifact(task, "onnx", PACKAGES, lambda: _export(task))
 
 
-def _export(job: Job) -> bytes:
-    assert isinstance(job.model, nn.Module)
+def _export(task: BackendTask) -> bytes:
+    assert isinstance(task.model, nn.Module)
     try:
         with quiet("torch.onnx"), torch.no_grad():
             program: Any = torch.onnx.export(
-                copy.deepcopy(job.model),
-                (job.probe(),),
+                copy.deepcopy(task.model),
+                (task.probe(),),
                 dynamo=True,
                 input_names=[INPUT],
                 output_names=["scores"],

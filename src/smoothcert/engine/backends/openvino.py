@@ -16,40 +16,48 @@ from torch import Tensor
 
 from smoothcert.core.model import Model
 from smoothcert.engine.backends.base import (
-    Job,
+    BackendTask,
+    Executable,
     Padded,
-    Prepared,
     UnableError,
     digest,
     require_agreement,
     vote_agreement,
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
-from smoothcert.engine.backends.compiled import first_line
 from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.inductor import first_line
 
 
-def prepare(job: Job) -> Prepared:
+def prepare(task: BackendTask) -> Executable:
     """float32: the scores are the model's, within rounding."""
-    content = onnx_bytes(job)
-    require_agreement(job, _runner(content))
-    return Prepared(lambda: Padded(_runner(content), job.rows), _about("openvino", job.precision, content))
+    content = onnx_bytes(task)
+    require_agreement(task, _runner(content))
+    return Executable(lambda: _padded(task, content), _about("openvino", task.precision, content))
 
 
-def prepare_int8(job: Job) -> Prepared:
+def prepare_int8(task: BackendTask) -> Executable:
     """int8 weights and activations, quantised after training: another classifier than the given one."""
-    content = artifact(job, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(job))
+    content = artifact(task, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(task))
     size = struct.unpack("<Q", content[:8])[0]
     graph, weights = content[8 : 8 + size], content[8 + size :]
-    about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(job)}
-    agreement = vote_agreement(job, _runner(graph, weights))
-    return Prepared(lambda: Padded(_runner(graph, weights), job.rows), about | {"agreement": agreement})
+    about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(task)}
+    agreement = vote_agreement(task, _runner(graph, weights))
+    return Executable(lambda: _padded(task, graph, weights), about | {"agreement": agreement})
 
 
-def _runner(model: bytes, weights: bytes = b"") -> Model:
+def _padded(task: BackendTask, model: bytes, weights: bytes = b"") -> Padded:
+    def resize(rows: int) -> Model:
+        return _runner(model, weights, (rows, *task.shape))
+
+    return Padded(_runner(model, weights), task.rows, resize)
+
+
+def _runner(model: bytes, weights: bytes = b"", shape: tuple[int, ...] | None = None) -> Model:
     """A network for one thread: with a single stream of one thread OpenVINO runs it where it is called.
 
-    Streams of a shared network have threads of their own, and every call waits for one to wake up.
+    Streams of a shared network have threads of their own, and every call waits for one to wake up. `shape` is that of
+    its calls, if another than it was exported for.
     """
     import openvino as ov  # noqa: PLC0415 (an extra)
 
@@ -61,7 +69,10 @@ def _runner(model: bytes, weights: bytes = b"") -> Model:
     }
     core = ov.Core()
     try:
-        request = core.compile_model(core.read_model(model, weights), "CPU", options).create_infer_request()
+        network = core.read_model(model, weights)
+        if shape is not None:
+            network.reshape({0: list(shape)})
+        request = core.compile_model(network, "CPU", options).create_infer_request()
     except Exception as error:
         raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
 
@@ -78,13 +89,13 @@ def _about(name: str, precision: str, content: bytes) -> dict[str, Any]:
     return {"name": name, "precision": precision, "version": ov.__version__, "digest": digest(content)}
 
 
-def _quantise(job: Job) -> bytes:
+def _quantise(task: BackendTask) -> bytes:
     """The size of the graph, the graph, and the weights."""
     import openvino as ov  # noqa: PLC0415 (an extra)
 
-    assert job.calibration is not None
-    plain = ov.Core().read_model(onnx_bytes(job))
-    batches = [batch.contiguous().numpy() for batch in torch.split(job.calibration, job.rows)]
+    assert task.calibration is not None
+    plain = ov.Core().read_model(onnx_bytes(task))
+    batches = [batch.contiguous().numpy() for batch in torch.split(task.calibration, task.rows)]
     said = io.StringIO()  # progress bars
     os.environ.setdefault("NNCF_CI", "1")  # else NNCF tells its makers that it is used
     with tempfile.TemporaryDirectory() as folder, quiet("nncf"), redirect_stdout(said), redirect_stderr(said):

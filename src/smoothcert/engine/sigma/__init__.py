@@ -6,6 +6,7 @@ through a memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
@@ -14,7 +15,7 @@ from torch import Tensor
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of
 from smoothcert.engine.classifier import snapshot
-from smoothcert.engine.sigma.base import SigmaSearch
+from smoothcert.engine.sigma.base import FindStrength, SigmaSearch
 from smoothcert.engine.sigma.bracket import Bracket
 from smoothcert.engine.sigma.ddrs import DDRS
 from smoothcert.engine.sigma.grid import Grid
@@ -61,7 +62,11 @@ def optimize_sigma(
     """
     private = snapshot(model, device := device_of(model))
     search, start = sigma_search(method, steps=steps, draws=draws), noise(**{noise.strength_name: sigma0})
-    found = search.strengths((private,), private, x.to(device), start, seed=seed, threads=None)
+
+    def run_all(works: Sequence[FindStrength]) -> list[float]:
+        return [work.search.find(private, work.x, work.noise, work.seed) for work in works]
+
+    found = search.strengths(run_all, private, x.to(device), start, seed=seed)
     return torch.tensor(found, dtype=torch.float64)
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
@@ -16,15 +16,17 @@ from torch import Tensor
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK, generator, input_id
-from smoothcert.engine.sampler import working
 from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import Scale, plain
 from smoothcert.noise.base import per_row
 from smoothcert.procedures.conversation import check_draws
 
-Job = tuple[Tensor, Scale, int]
-"""One input (...), the noise around it at sigma_0, and the seed."""
+if TYPE_CHECKING:
+    from smoothcert.engine.compiled import Compiled
+
+RunAll = Callable[[Sequence["FindStrength"]], list[float]]
+"""Does works somewhere, side by side, and returns what they come to in their order."""
 
 AT_ONCE = 128  # inputs that are searched before the first of them is certified
 CHOOSING = 32
@@ -59,27 +61,19 @@ class SigmaSearch(ABC):
 
     @abstractmethod
     def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
+        self, run_all: RunAll, model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None = None
     ) -> list[float]:
         """One per input x (B, ...), which is where the model is.
 
-        `runners` are ways to run the model, one per worker; `model` is what gradients go through.
+        `run_all` does works with runners of the model; `model` itself is what gradients go through, with `threads`
+        threads of torch (None: as many as there are).
         """
 
-    def noises(
-        self,
-        runners: tuple[Model, ...],
-        model: Model,
-        device: torch.device,
-        batch: Tensor,
-        noise: Noise,
-        *,
-        seed: int,
-        threads: int | None,
-    ) -> Iterator[Noise]:
+    def noises(self, run_all: RunAll, compiled: Compiled, batch: Tensor, noise: Noise, *, seed: int) -> Iterator[Noise]:
         """The noise of each input of a batch (B, ...) anywhere, as they are wanted: some inputs at a time."""
         for x in torch.split(batch, AT_ONCE):
-            for found in self.strengths(runners, model, x.to(device), noise, seed=seed, threads=threads):
+            here, threads = x.to(compiled.device), compiled.threads
+            for found in self.strengths(run_all, compiled.model, here, noise, seed=seed, threads=threads):
                 yield noise.with_strength(found)
 
     def describe(self) -> dict[str, Any]:
@@ -107,16 +101,29 @@ class OneByOne(SigmaSearch):
     """A search with draws of one input alone in a call: nobody feels who else is there."""
 
     def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
+        self, run_all: RunAll, model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None = None
     ) -> list[float]:
-        """Of each input by `_find`, side by side."""
+        """Of each input by `find`, side by side."""
         bound = plain(noise.for_inputs(x))
-        with working(runners, threads) as submit:
-            return [future.result() for future in [submit(self._find, (one, bound, seed)) for one in x]]
+        return run_all([FindStrength(self, one.clone(), bound, seed) for one in x])
 
     @abstractmethod
-    def _find(self, model: Model, job: Job) -> float:
-        """The strength of one input."""
+    def find(self, model: Model, x: Tensor, noise: Scale, seed: int) -> float:
+        """The strength of one input x (...), given the noise around it at sigma_0."""
+
+
+@dataclass(frozen=True, eq=False)
+class FindStrength:
+    """Work for a pool: the search for the strength of one input."""
+
+    search: OneByOne
+    x: Tensor
+    noise: Scale
+    seed: int
+
+    def run(self, compiled: Compiled, runner: Model) -> float:
+        """By a worker."""
+        return self.search.find(runner, self.x.to(compiled.device), self.noise, self.seed)
 
 
 def stream_of(seed: int, x: Tensor) -> torch.Generator:

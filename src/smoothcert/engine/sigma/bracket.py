@@ -16,12 +16,13 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from scipy import special, stats
+from torch import Tensor
 
 from smoothcert.core.model import Model
-from smoothcert.engine.sigma.base import Job, OneByOne, scores_at, stream_of
+from smoothcert.engine.sigma.base import OneByOne, scores_at, stream_of
 from smoothcert.engine.sigma.strength_steps import nearest, strength
 from smoothcert.noise import Noise
-from smoothcert.noise.ascent import unit_draws
+from smoothcert.noise.ascent import Scale, unit_draws
 from smoothcert.procedures.conversation import check_draws, check_level
 
 TAIL = 0.16
@@ -57,8 +58,8 @@ class Bracket(OneByOne):
         return self.steps * self.draws
 
     @torch.inference_mode()
-    def _find(self, model: Model, job: Job) -> float:
-        x, noise, seed = job
+    def find(self, model: Model, x: Tensor, noise: Scale, seed: int) -> float:
+        """The best of the strengths that were looked at."""
         units = unit_draws(noise, x, self.draws, stream_of(seed, x))
         label: int | None = None
 

@@ -58,7 +58,7 @@ class Ensemble(Aggregation):
         """Scores (B, C) of x (B, ...), asking `members`: the ensemble's own, or the same ones run in another way."""
 
     def cost(self, asked: Sequence[int]) -> str:
-        """What it cost, in words, given how many noisy inputs each member was asked about (`Smoothed.asked`)."""
+        """What it cost, in words, given how many noisy inputs each member was asked about (`MemberCalls`)."""
         return f"{sum(asked) / max(asked):.2f} of {len(asked)} members were asked per draw"
 
     def forward(self, x: Tensor) -> Tensor:

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK, generator
-from smoothcert.engine.backends.base import Job, Prepared, UnableError, digest
+from smoothcert.engine.backends.base import BackendTask, Executable, UnableError, digest, in_calls_of
 from smoothcert.models import fingerprint
 from smoothcert.models.ensembles import Ensemble
 
@@ -27,61 +27,71 @@ GATHERED = 32
 MOST_BYTES = 2**25  # of them
 
 
-class Asking:
-    """A runner of an ensemble, for one thread. `asked` counts the rows that each member was asked about."""
+class EnsembleRunner:
+    """A runner of an ensemble, for one thread. `member_calls` counts the rows that each member was asked about."""
 
-    def __init__(self, ensemble: Ensemble, runners: Sequence[Model]) -> None:
+    def __init__(self, ensemble: Ensemble, runners: Sequence[Model], member_calls: list[int] | None = None) -> None:
         self._ensemble, self._runners = ensemble, runners
-        self.asked = [0] * len(runners)
+        self.member_calls = [0] * len(runners) if member_calls is None else member_calls
 
     def __call__(self, x: Tensor) -> Tensor:
         """Scores (B, C) of x (B, ...)."""
         return self._ensemble.aggregate([partial(self._ask, number) for number in range(len(self._runners))], x)
 
+    def in_calls_of(self, rows: int) -> EnsembleRunner | None:
+        """The same ensemble with members in calls of `rows` rows; None if one of them runs in one shape only."""
+        sized = [in_calls_of(runner, rows) for runner in self._runners]
+        runners = [runner for runner in sized if runner is not None]
+        return EnsembleRunner(self._ensemble, runners, self.member_calls) if len(runners) == len(sized) else None
+
     def _ask(self, number: int, x: Tensor) -> Tensor:
-        self.asked[number] += len(x)
+        self.member_calls[number] += len(x)
         return self._runners[number](x)
 
 
-def prepare(prepare_member: Callable[[Job], Prepared], job: Job) -> Prepared:
-    """Prepare every member in the job's shape. Members share the calibration inputs, too."""
-    ensemble = job.model
+def prepare(prepare_member: Callable[[BackendTask], Executable], task: BackendTask) -> Executable:
+    """Prepare every member in the task's shape. Members share the calibration inputs, too."""
+    ensemble = task.model
     assert isinstance(ensemble, Ensemble)
-    parts: list[Prepared] = []
+    parts: list[Executable] = []
     for number, member in enumerate(ensemble.members, start=1):
         try:
-            parts.append(prepare_member(dataclasses.replace(job, model=member, fingerprint=fingerprint(member))))
+            parts.append(prepare_member(dataclasses.replace(task, model=member, fingerprint=fingerprint(member))))
         except UnableError as reason:
             raise UnableError(f"its member {number}: {reason}") from reason
 
-    def new_runner() -> Asking:
-        return Asking(ensemble, [part.new_runner() for part in parts])
+    def new_runner() -> EnsembleRunner:
+        return EnsembleRunner(ensemble, [part.new_runner() for part in parts])
 
     about = _description([part.description for part in parts])
-    return Prepared(new_runner, about, rows=_rows(job, parts) if ensemble.adaptive else None)
+    return Executable(new_runner, about, rows=_rows(task, parts) if ensemble.adaptive else None)
 
 
-def _rows(job: Job, parts: Sequence[Prepared]) -> int | None:
+def _rows(task: BackendTask, parts: Sequence[Executable]) -> int | None:
     """Rows per call of an adaptive ensemble.
 
     Members see one shape always, but which rows share a batch depends on who is settled. Where a row's scores are the
     same to the last bit in any company, as many blocks as fit are taken at once, and their open rows gathered. Else one
     block: its company is its own rows, so that votes never depend on what else is certified.
     """
-    if job.device.type != "cpu":
+    if task.device.type != "cpu":
         return None
-    if not job.shape or not all(_alike(job, part.new_runner()) for part in parts):
-        return min(BLOCK, job.rows)
-    fit = MOST_BYTES // (4 * torch.Size(job.shape).numel())
-    return max(job.rows, BLOCK, min(GATHERED * job.rows, fit) // BLOCK * BLOCK)
+    if not task.shape or not all(_alike(task, part.new_runner()) for part in parts):
+        return min(BLOCK, task.rows)
+    fit = MOST_BYTES // (4 * torch.Size(task.shape).numel())
+    return max(task.rows, BLOCK, min(GATHERED * task.rows, fit) // BLOCK * BLOCK)
 
 
-def _alike(job: Job, run: Model) -> bool:
+def _alike(task: BackendTask, run: Model) -> bool:
     """Are the scores of rows the same, to the last bit, in another order and with others beside them?"""
-    x = job.probe()
-    scores, order = run(x.clone()), torch.randperm(len(x), generator=generator(0, "", "order", 0))
+    x = task.probe()
+    order = torch.randperm(len(x), generator=generator(0, "", "order", 0))
     few = order[: len(x) // 3 + 1]
-    return torch.equal(run(x[order]), scores[order]) and torch.equal(run(x[few]), scores[few])
+    try:
+        scores = run(x.clone())
+        return torch.equal(run(x[order]), scores[order]) and torch.equal(run(x[few]), scores[few])
+    except Exception:  # whatever a model raises on inputs that are not its own: then nothing is known
+        return False
 
 
 def _description(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
