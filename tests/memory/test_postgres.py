@@ -178,22 +178,18 @@ def test_a_connection_that_is_lost_at_the_commit(
 def test_restarts_in_the_middle_of_insertions_lose_nothing(server: Any, schema: str) -> None:
     """Four processes insert, the server crashes again and again: what was acknowledged is there, nothing is half."""
     where = f"{server.url()}?{schema}"
-    workers = [
-        subprocess.Popen(
-            [sys.executable, str(Path(__file__).parent / "inserting.py"), where, str(seed), "60"],
-            stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-        )
-        for seed in range(4)
-    ]  # fmt: skip
-    first = [worker.stdout.readline() for worker in workers]  # type: ignore[union-attr]
+    program = [sys.executable, str(Path(__file__).parent / "inserting.py"), where]
+    workers = [subprocess.Popen([*program, str(seed), "60"], stdout=subprocess.PIPE, text=True) for seed in range(4)]
+    outs = [worker.stdout for worker in workers if worker.stdout is not None]
+    lines = [out.readline() for out in outs]
     for restart in range(RESTARTS):
         time.sleep(0.3)
         server.stop("immediate" if restart % 2 else "fast")
         server.start()
     assert any(worker.poll() is None for worker in workers), "all were done before the last restart"
-    ends = [worker.communicate(timeout=300) for worker in workers]
-    assert [worker.returncode for worker in workers] == [0] * 4, [stderr for _, stderr in ends]
-    said = [json.loads(line) for line in [*first, *(line for stdout, _ in ends for line in stdout.splitlines())]]
+    lines += [line for out in outs for line in out]
+    assert [worker.wait(timeout=300) for worker in workers] == [0] * 4
+    said = [json.loads(line) for line in lines]
     assert len(said) == 4 * 60
     with Memory(where) as memory:
         assert memory.check() == []
