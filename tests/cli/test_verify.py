@@ -209,4 +209,4 @@ def test_without_a_procedure_no_record_is_said_to_hold(folder: Path, run: Path) 
 def test_an_image_of_16_bits_is_refused(folder: Path, tmp_path: Path) -> None:
     Image.fromarray(np.full((8, 8), 30_000, dtype=np.uint16)).save(tmp_path / "deep.png")
     done = call("predict", "--model", folder / "net0.safetensors", "--input", tmp_path / "deep.png")
-    assert (done.exit_code, "not of 8 bits" in done.stderr) == (2, True)
+    assert (done.exit_code, "not 8-bit" in done.stderr) == (2, True)

@@ -1,9 +1,12 @@
+import errno
+import fcntl
 import json
 from pathlib import Path
 
 import pytest
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import DRAFT
 from smoothcert.training import Epoch, Folder
 from smoothcert.training import folder as module
 from smoothcert.training.folder import difference
@@ -42,10 +45,21 @@ def test_of_two_that_make_a_folder_at_once_one_goes_on(tmp_path: Path, monkeypat
 
 
 def test_drafts_of_a_killed_process_are_cleared_away(tmp_path: Path) -> None:
-    for name in (".train.json.0123abcd.tmp", ".state.safetensors.89efabcd.tmp", ".mine.tmp"):
+    with Folder.start(tmp_path, CONFIG):
+        pass
+    for name in (f"{DRAFT}0123456789abcdef", f"{DRAFT}89", ".mine"):
         (tmp_path / name).touch()
     with Folder.start(tmp_path, CONFIG):
-        assert {path.name for path in tmp_path.iterdir()} == {".lock", ".mine.tmp", "train.json"}
+        assert {path.name for path in tmp_path.iterdir()} == {".lock", ".mine", "train.json"}
+
+
+def test_without_locks_it_is_said_what_to_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(InputError, match=r"cannot lock files.*choose a folder on a local disk"):
+        Folder.start(tmp_path, CONFIG).__enter__()
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:

@@ -12,10 +12,11 @@ from smoothcert.datasets import cifar10, embedded, mnist, svhn  # noqa: F401 (th
 from smoothcert.datasets.arrays import from_arrays
 from smoothcert.datasets.dataset import SPLITS, Dataset, Subset
 from smoothcert.datasets.folder import read_folder
+from smoothcert.datasets.inputs import read_inputs
 from smoothcert.datasets.npz import read_npz
 from smoothcert.datasets.registry import READERS, Reader, register
 
-__all__ = ["NAMES", "SPLITS", "Dataset", "Reader", "Subset", "from_arrays", "load", "register"]
+__all__ = ["NAMES", "SPLITS", "Dataset", "Reader", "Subset", "from_arrays", "load", "read_inputs", "register"]
 
 NAMES: tuple[str, ...] = tuple(sorted(READERS))
 """The names that `load` knows, for the command line."""

@@ -6,17 +6,14 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from PIL import Image
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.text import printable
 from smoothcert.datasets.dataset import SPLITS, Dataset
 from smoothcert.datasets.files import reading
+from smoothcert.datasets.images import GREY, SUFFIXES, open_image, read_pixels
 
-SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".pgm", ".ppm")
-# Pillow would also try readers that start other programs (EPS).
-FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM")
-GREY = ("1", "L", "LA")
-COLOUR = ("P", "PA", "RGB", "RGBA", "CMYK", "YCbCr")
+REMEDY = "repair or convert it, or remove it from the folder"
 
 
 def read_folder(root: Path, split: str) -> Dataset:
@@ -37,8 +34,8 @@ def read_folder(root: Path, split: str) -> Dataset:
     mode = _common_mode(path for paths in files.values() for path in paths)
     images = np.stack([_pixels(path, mode) for path in files[split]])  # (N, C, H, W)
     labels = np.array([classes.index(path.parent.name) for path in files[split]], dtype=np.int64)
-    name = root.resolve().name or "folder"
-    return Dataset(name, split, images, labels, len(classes), (0, 1), tuple(classes))
+    name = printable(root.resolve().name) or "folder"
+    return Dataset(name, split, images, labels, len(classes), (0, 1), tuple(map(printable, classes)))
 
 
 def _folders(folder: Path) -> list[Path]:
@@ -67,19 +64,12 @@ def _images(top: Path) -> Iterable[Path]:
         yield from paths
 
 
-def _image(path: Path) -> Image.Image:
-    return Image.open(path, formats=FORMATS)
-
-
 def _common_mode(paths: Iterable[Path]) -> str:
     """Return L where all images are grey, else RGB, from the headers alone; refuse the first that differs in size."""
     mode, size = "L", None
     for path in paths:
-        with reading(path, kind="an 8-bit image", remedy="repair or convert it, or remove it from the folder"):
-            with _image(path) as image:
-                kind, own = image.mode, image.size
-            if kind not in GREY + COLOUR:
-                raise ValueError(f"its mode is {kind}, not 8-bit grey or colour")
+        with reading(path, kind="an 8-bit image", remedy=REMEDY), open_image(path) as image:
+            kind, own = image.mode, image.size
         size = size or own
         if own != size:
             raise InputError(f"{path} is {own[0]}x{own[1]} pixels where the others are {size[0]}x{size[1]}: resize it")
@@ -88,12 +78,5 @@ def _common_mode(paths: Iterable[Path]) -> str:
 
 
 def _pixels(path: Path, mode: str) -> npt.NDArray[Any]:
-    with reading(path, kind="an 8-bit image", remedy="repair or convert it, or remove it from the folder"):
-        with _image(path) as image:
-            image.load()
-            if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
-                alpha = np.asarray(image.convert("RGBA"))[:, :, 3]
-                if alpha.min() < 255:
-                    raise ValueError("it has transparent pixels, whose colour is not defined")
-            pixels = np.asarray(image.convert(mode))  # (H, W) or (H, W, 3)
-        return pixels[np.newaxis] if mode == "L" else pixels.transpose(2, 0, 1)
+    with reading(path, kind="an 8-bit image", remedy=REMEDY):
+        return read_pixels(path, mode)

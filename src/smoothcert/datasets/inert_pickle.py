@@ -50,14 +50,24 @@ class _Buffer(_Array):
         self.parts = (raw, dtype, shape, _text(order))
 
 
-class _Latin1(bytes):
-    """Stands for codecs.encode(text, "latin1"), the way Python 3 writes bytes in old protocols."""
+def _latin1(budget: int) -> type:
+    """Stands for codecs.encode(text, "latin1"), the way Python 3 writes bytes in old protocols.
 
-    def __new__(cls, text: str, _encoding: str) -> "_Latin1":
-        return super().__new__(cls, text.encode("latin1"))
+    All calls together make at most `budget` bytes: a text that stands once in a pickle may be named a million times.
+    """
 
-    def __setstate__(self, state: object) -> None:
-        raise TypeError("bytes have no state")
+    class Latin1(bytes):
+        def __new__(cls, text: str, _encoding: str) -> "Latin1":
+            nonlocal budget
+            budget -= len(text)
+            if budget < 0:
+                raise pickle.UnpicklingError("it unpacks to more bytes than it has")
+            return super().__new__(cls, text.encode("latin1"))
+
+        def __setstate__(self, state: object) -> None:
+            raise TypeError("bytes have no state")
+
+    return Latin1
 
 
 class _InertUnpickler(pickle.Unpickler):
@@ -68,10 +78,15 @@ class _InertUnpickler(pickle.Unpickler):
         "numpy._core.multiarray._reconstruct": _Array,
         "numpy.core.numeric._frombuffer": _Buffer,
         "numpy._core.numeric._frombuffer": _Buffer,
-        "_codecs.encode": _Latin1,
     }
 
+    def __init__(self, raw: bytes) -> None:
+        super().__init__(io.BytesIO(raw), encoding="bytes")
+        self._latin1 = _latin1(len(raw))
+
     def find_class(self, module: str, name: str) -> type:
+        if (module, name) == ("_codecs", "encode"):
+            return self._latin1
         if f"{module}.{name}" not in self.admitted:
             raise pickle.UnpicklingError(f"it names {module}.{name}, and only arrays and plain values are admitted")
         return self.admitted[f"{module}.{name}"]
@@ -87,7 +102,7 @@ def load_plain(raw: bytes) -> Any:
         # The unpickler's memo is a table up to the largest index: one damaged byte may ask for gigabytes.
         if opcode.name in ("PUT", "BINPUT", "LONG_BINPUT") and not 0 <= argument <= len(raw):  # type: ignore[operator]
             raise pickle.UnpicklingError("it counts more values than it has bytes")
-    return _InertUnpickler(io.BytesIO(raw), encoding="bytes").load()
+    return _InertUnpickler(raw).load()
 
 
 def as_array(value: object) -> npt.NDArray[Any]:

@@ -6,7 +6,7 @@ fault in scipy 1.17, found by tests/datasets/test_damage.py). Here every length 
 
 import struct
 import zlib
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -18,8 +18,10 @@ STORED = {1: "i1", 2: "u1", 3: "i2", 4: "u2", 5: "i4", 6: "u4", 12: "i8", 13: "u
 CLASSES = {8: "i1", 9: "u1", 10: "i2", 11: "u2", 12: "i4", 13: "u4", 14: "i8", 15: "u8"}
 
 
-def read_mat(raw: bytes, names: Collection[str]) -> dict[str, npt.NDArray[Any]]:
+def read_mat(raw: bytes, names: Collection[str], *, most: int = 2**30) -> dict[str, npt.NDArray[Any]]:
     """Return those of the named variables that the file has, as integer arrays of the type that MATLAB showed.
+
+    All variables together may unpack to `most` bytes.
 
     A file of another version, a damaged one, or a named variable that is not a real integer array raises ValueError,
     struct.error or zlib.error. Variables with other names are passed over, whatever they are.
@@ -29,13 +31,28 @@ def read_mat(raw: bytes, names: Collection[str]) -> dict[str, npt.NDArray[Any]]:
         raise ValueError("it is not a MATLAB 5 file")
     variables = {}
     for kind, contents in _elements(memoryview(raw)[HEADER:], order):
-        matrices = _elements(memoryview(zlib.decompress(contents)), order) if kind == COMPRESSED else [(kind, contents)]
+        matrices: Iterable[tuple[int, memoryview]] = [(kind, contents)]
+        if kind == COMPRESSED:
+            unpacked = _unpacked(contents, most)
+            most -= len(unpacked)
+            matrices = _elements(memoryview(unpacked), order)
         for inner, matrix in matrices:
             parts = list(_elements(matrix, order)) if inner == MATRIX else []
             name = bytes(parts[2][1]).decode("latin1") if len(parts) > 2 else ""
             if name in names:
                 variables[name] = _array(parts, order)
     return variables
+
+
+def _unpacked(contents: memoryview, most: int) -> bytes:
+    """A few kilobytes can unpack to gigabytes: no more than allowed are ever held."""
+    stream = zlib.decompressobj()
+    unpacked = stream.decompress(contents, most + 1)
+    if len(unpacked) > most:
+        raise ValueError("it unpacks to more than such a file can hold")
+    if not stream.eof:
+        raise ValueError("a compressed element in it is cut off")
+    return unpacked
 
 
 def _elements(data: memoryview, order: str) -> Iterator[tuple[int, memoryview]]:

@@ -1,6 +1,5 @@
 """MNIST (LeCun, Cortes, Burges 1998) from its four official files, compressed or not."""
 
-import gzip
 import struct
 from pathlib import Path
 
@@ -8,12 +7,13 @@ import numpy as np
 import numpy.typing as npt
 
 from smoothcert.datasets.dataset import Dataset, check_labels
-from smoothcert.datasets.files import FRESH_COPY, locate, reading
+from smoothcert.datasets.files import FRESH_COPY, locate, read_inflated, reading
 from smoothcert.datasets.registry import register
 
 FOLDERS = ("mnist", "", "MNIST/raw")
 PREFIX = {"train": "train", "test": "t10k"}
 SIDE = 28
+MOST_BYTES = 2**28  # of a file, unpacked: five times the largest official one
 
 
 @register("mnist")
@@ -38,8 +38,7 @@ def _spellings(name: str) -> tuple[str, ...]:
 
 def _idx(path: Path, *, item_shape: tuple[int, ...]) -> npt.NDArray[np.uint8]:
     """Read an idx file of bytes: 0, 0, type 8, number of axes; each axis as big-endian uint32; then the contents."""
-    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
-        raw = stream.read()
+    raw = read_inflated(path, most=MOST_BYTES)
     axes = 1 + len(item_shape)
     start = 4 + 4 * axes
     if raw[:4] != bytes((0, 0, 8, axes)):

@@ -7,8 +7,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from smoothcert.core.files import reading_file
+from smoothcert.core.text import printable
 from smoothcert.datasets.dataset import SPLITS, Dataset
 from smoothcert.datasets.files import reading
+from smoothcert.datasets.npy import Archive
 
 MOST_CLASSES = 100_000
 REMEDY = (
@@ -28,8 +31,7 @@ def read_npz(path: Path, split: str) -> Dataset:
     with reading(path, kind="a data set", remedy=REMEDY):
         if not zipfile.is_zipfile(path):
             raise ValueError("it is not a complete .npz archive")
-        # np.load leaves a file open that it opened itself and could not read.
-        with path.open("rb") as stream, np.load(stream, allow_pickle=False) as archive:
+        with reading_file(path) as stream, Archive(stream) as archive:
             suffix = _suffix(archive.files, split)
             keys = [f"y_{name}" for name in SPLITS if f"y_{name}" in archive.files] if suffix else ["y"]
             labels = {key: as_labels(archive[key], key) for key in keys}
@@ -37,7 +39,7 @@ def read_npz(path: Path, split: str) -> Dataset:
         num_classes = 1 + max(int(own.max()) for own in labels.values())
         names = tuple(str(label) for label in range(num_classes))
         input_range = (0.0, 1.0) if inputs.dtype == np.uint8 else None
-        return Dataset(path.stem, split, inputs, labels[f"y{suffix}"], num_classes, input_range, names)
+        return Dataset(printable(path.stem), split, inputs, labels[f"y{suffix}"], num_classes, input_range, names)
 
 
 def _suffix(keys: list[str], split: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -11,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.files import write_whole
+from smoothcert.core.files import clear_drafts, lock, read_file, write_whole
 from smoothcert.training.state import Epoch
 
 
@@ -52,7 +51,7 @@ class Folder:
                 raise InputError(f"{path} exists and is not a training; give another --out")
             return folder
         try:
-            found = json.loads(folder._config.read_text())
+            found = json.loads(read_file(folder._config))
         except (OSError, ValueError, RecursionError):
             raise InputError(f"{folder._config} is not JSON: it was damaged; train into a new folder") from None
         if found != wanted:
@@ -73,13 +72,9 @@ class Folder:
         cls.check(path, config)
         path.mkdir(parents=True, exist_ok=True)
         with (path / ".lock").open("a") as file:
-            try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"{path} is being trained by another process; wait for it or stop it") from None
+            lock(file, path, busy=f"{path} is being trained by another process; wait for it or stop it")
             folder = cls.check(path, config)  # somebody may have been faster in making it
-            for draft in path.glob(".*.????????.tmp"):
-                draft.unlink(missing_ok=True)
+            clear_drafts(path)
             if not folder._config.exists():
                 write_whole(folder._config, json.dumps(config, indent=2).encode())
             yield folder

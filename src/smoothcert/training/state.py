@@ -2,29 +2,26 @@
 
 A safetensors file of the model's tensors, the optimiser's momenta and, where inputs have strengths of the noise of
 their own, these; with a JSON text: which training it is of, the epoch and the step. Noise, order and learning rate are
-functions of (seed, epoch, step), so there is no more to keep.
+functions of (seed, epoch, step), so there is no more to keep. Every byte is under a digest.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.files import write_whole
-from smoothcert.models.fingerprint import weights_digest
+from smoothcert.core.files import read_file, write_whole
+from smoothcert.models.formats.sealed_tensors import DAMAGE, is_whole, pack, unpack
 
 _KEY = "smoothcert-training"
-_FORMAT = 1
+_FORMAT = 2
 _MODEL, _MOMENTUM, _STRENGTHS = "model/", "momentum/", "strengths"
 
 
@@ -68,9 +65,7 @@ def save_state(
             tensors[_MOMENTUM + name] = _copy(momentum)
     if strengths is not None:
         tensors[_STRENGTHS] = _copy(strengths)
-    body = json.dumps({"about": about, "position": asdict(position)})
-    text = json.dumps({"format": _FORMAT, "body": body, "digest": _digest(body, tensors)})
-    write_whole(path, safetensors.torch.save(tensors, metadata={_KEY: text}))
+    write_whole(path, pack(tensors, _KEY, {"format": _FORMAT, "about": dict(about), "position": asdict(position)}))
 
 
 def load_state(
@@ -107,27 +102,21 @@ def load_state(
 
 
 def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
+    damaged = f"{path} is damaged and cannot be resumed from; delete it to train from the start"
     try:
-        raw = path.read_bytes()
-        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load(raw).items()}
-        header = json.loads(json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")])["__metadata__"][_KEY])
-        if header["format"] != _FORMAT:
-            raise InputError(
-                f"{path} has the state format {header['format']!r}, but this version reads {_FORMAT}; "
-                "use the version that wrote it"
-            )
-        if header["digest"] != _digest(header["body"], tensors):
-            raise ValueError("digest")
-        return json.loads(header["body"]), tensors
-    except InputError:
-        raise
-    except (SafetensorError, OSError, ValueError, KeyError, TypeError, AttributeError, RuntimeError) as error:
-        raise InputError(f"{path} is damaged and cannot be resumed from; delete it to train from the start") from error
+        raw = read_file(path)
+        tensors, header = unpack(raw, _KEY)
+    except (OSError, *DAMAGE) as error:
+        raise InputError(damaged) from error
+    if header is not None and header.get("format") != _FORMAT:
+        raise InputError(
+            f"{path} has the state format {header.get('format')!r}, but this version reads {_FORMAT}; "
+            "use the version that wrote it"
+        )
+    if header is None or not is_whole(raw, _KEY):
+        raise InputError(damaged)
+    return header, tensors
 
 
 def _copy(value: Tensor) -> Tensor:
     return value.detach().to("cpu", copy=True, memory_format=torch.contiguous_format)
-
-
-def _digest(body: str, tensors: Mapping[str, Tensor]) -> str:
-    return hashlib.sha256(f"{weights_digest(tensors)}\n{body}".encode()).hexdigest()

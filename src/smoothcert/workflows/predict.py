@@ -8,17 +8,18 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.audit.rebuild import other_circumstances, refuse_soft
 from smoothcert.core.errors import InputError
+from smoothcert.datasets import read_inputs
 from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.procedures import Predict, Prediction
 from smoothcert.runs import Run
 from smoothcert.workflows.choices import NoiseChoice, resolve_noise
-from smoothcert.workflows.inputs import read_inputs
 from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.of_run import rebuilt, run_calibration, run_model
 from smoothcert.workflows.sources import Classifier, ModelSource, calibration_inputs, open_memory, open_model
@@ -81,7 +82,7 @@ def predict(
     shape = classifier.input_shape
     if shape is None:
         raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")
-    batches = [(Path(path), *read_inputs(Path(path), shape)) for path in inputs]
+    batches = [(Path(path), *_read(Path(path), shape)) for path in inputs]
     if opened is not None:
         calibrating = run_calibration(opened, calibration, None, data_root)
         smoothed = _certified(opened, classifier, seed, workers, calibrating, remembered, observer)
@@ -110,12 +111,21 @@ def predict(
     ]
 
 
+def _read(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, bool]:
+    """Inputs of a file, (B, *shape), and whether they were 8-bit."""
+    try:
+        batch, eight_bit = read_inputs(path, shape)
+    except InputError as error:
+        raise InputError(f"--input {error}") from None
+    return torch.from_numpy(batch), eight_bit
+
+
 def _certified(
     run: Run,
     classifier: Classifier,
     seed: int | None,
     workers: int | None,
-    calibration: torch.Tensor | None,
+    calibration: Tensor | None,
     memory: Memory | None,
     observer: Observer,
 ) -> Smoothed:

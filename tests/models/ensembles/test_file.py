@@ -9,6 +9,7 @@ import pytest
 import torch
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.sealed import BLANK, seal
 from smoothcert.models import Architecture, build, fingerprint, load
 from smoothcert.models import save as save_checkpoint
 from smoothcert.models.ensembles import AGGREGATIONS, SoftVoting, load_model, save
@@ -102,6 +103,26 @@ def test_a_changed_member_is_refused_by_name(checkpoints: list[Path], tmp_path: 
         load_model(path)
 
 
+def test_any_changed_byte_is_refused(checkpoints: list[Path], tmp_path: Path) -> None:
+    """A weight of .5 made .6 would be another classifier under the same name."""
+    path = tmp_path / "ensemble.json"
+    save(path, "soft-voting", checkpoints, {"weights": [0.5, 0.25, 0.25]}, {"note": "Größe", "digest": "0" * 64})
+    whole = path.read_bytes()
+    load_model(path)
+    for at in range(len(whole)):
+        path.write_bytes(whole[:at] + bytes([whole[at] ^ 1 << at % 8]) + whole[at + 1 :])
+        with pytest.raises(InputError):
+            load_model(path)
+    path.write_bytes(whole.replace(b"0.25", b"0.35", 1))
+    with pytest.raises(InputError, match="is damaged or was edited: it is not as it was written; make the ensemble"):
+        load_model(path)
+
+
+def sealed(content: dict[str, Any]) -> str:
+    """As if all were well."""
+    return seal(json.dumps(content | {"digest": BLANK}, indent=2).encode(), b'{\n  "digest": "').decode()
+
+
 def test_refusals_leave_nothing(checkpoints: list[Path], tmp_path: Path) -> None:
     other = tmp_path / "other.safetensors"
     small = Architecture("lenet", 4, (1, 8, 8))
@@ -132,12 +153,14 @@ def test_refusals_leave_nothing(checkpoints: list[Path], tmp_path: Path) -> None
     for content, words in [
         ("{", "is not an ensemble file: it is no JSON"),
         ("[]", "has ensemble format None"),
-        (json.dumps(good | {"format": 99}), "has ensemble format 99, but this version reads 1"),
-        (json.dumps({k: v for k, v in good.items() if k != "members"}), "is not a whole ensemble file"),
-        (json.dumps(good | {"members": [{"path": path.name, "fingerprint": ""}]}), "is a member of itself"),
-        (json.dumps(good | {"members": [3]}), "is not a whole ensemble file"),
-        (json.dumps(good | {"options": {"weights": [1]}}), "weights must be one per member, got 1"),
-        (json.dumps(good | {"options": {"weights": "abc"}}), "weights|options"),
+        (sealed(good | {"format": 99}), "has ensemble format 99, but this version reads 2"),
+        (sealed(good | {"format": 1}), "has ensemble format 1, but this version reads 2"),
+        (sealed({k: v for k, v in good.items() if k != "members"}), "is not a whole ensemble file"),
+        (sealed(good | {"members": [{"path": path.name, "fingerprint": ""}]}), "is a member of itself"),
+        (sealed(good | {"members": [3]}), "is not a whole ensemble file"),
+        (sealed(good | {"options": {"weights": [1]}}), "weights must be one per member, got 1"),
+        (sealed(good | {"options": {"weights": "abc"}}), "weights|options"),
+        (json.dumps(good, indent=2) + " ", "is damaged or was edited"),
     ]:
         path.write_text(content)
         with pytest.raises(InputError, match=words):

@@ -1,7 +1,8 @@
 """An ensemble on disk: `ensemble.json` names an aggregation, its options, and its members in order.
 
 Members are checkpoints or ensemble files, by a path relative to the file and by fingerprint: one that was changed since
-is refused. What is loaded is a `Checkpoint` like any other, so that whatever takes a model takes an ensemble.
+is refused, and so is a file of which any byte was changed (it holds its own digest). What is loaded is a `Checkpoint`
+like any other, so that whatever takes a model takes an ensemble.
 """
 
 from __future__ import annotations
@@ -18,14 +19,17 @@ import torch
 
 from smoothcert import models
 from smoothcert.core.errors import InputError
-from smoothcert.core.files import write_whole
+from smoothcert.core.files import read_file, write_whole
+from smoothcert.core.sealed import BLANK, is_sealed, seal
 from smoothcert.models import Architecture, Checkpoint, fingerprint
 from smoothcert.models.ensembles.base import Aggregation
 from smoothcert.models.ensembles.denoised import Denoised
 from smoothcert.models.ensembles.registry import aggregation
 from smoothcert.models.ensembles.voting import SoftVoting
 
-FORMAT = 1
+FORMAT = 2
+MOST_BYTES = 2**24
+_MARK = b'{\n  "digest": "'  # how the file begins, and, since line ends inside of texts are escaped, nothing else does
 _SHARED = ("noise", "class_names", "data", "recipe")  # what an ensemble has if all of its members have the same
 
 
@@ -68,6 +72,7 @@ def save(
     whole = together(loaded, paths, name, dict(options or {}))
     assert isinstance(whole.model, Aggregation)
     content = {
+        "digest": BLANK,
         "format": FORMAT,
         "aggregation": name,
         "options": whole.model.options(),
@@ -80,7 +85,7 @@ def save(
         ],
         "details": dict(details or {}),
     }
-    write_whole(path, json.dumps(content, indent=2, allow_nan=False).encode())
+    write_whole(path, seal(json.dumps(content, indent=2, allow_nan=False).encode(), _MARK))
     return _detailed(whole, dict(details or {}))
 
 
@@ -183,7 +188,8 @@ def _detailed(whole: Checkpoint, details: dict[str, Any]) -> Checkpoint:
 
 def _read(path: Path) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_bytes())
+        raw = read_file(path, most=MOST_BYTES)
+        content = json.loads(raw)
     except FileNotFoundError:
         raise InputError(f"the ensemble {path} does not exist") from None
     except OSError as error:
@@ -192,5 +198,7 @@ def _read(path: Path) -> dict[str, Any]:
         raise InputError(f"{path} is not an ensemble file: it is no JSON") from None
     if not isinstance(content, dict) or content.get("format") != FORMAT:
         found = content.get("format") if isinstance(content, dict) else None
-        raise InputError(f"{path} has ensemble format {found!r}, but this version reads {FORMAT}")
+        raise InputError(f"{path} has ensemble format {found!r}, but this version reads {FORMAT}; make it again")
+    if not is_sealed(raw, _MARK):
+        raise InputError(f"{path} is damaged or was edited: it is not as it was written; make the ensemble again")
     return content

@@ -1,28 +1,26 @@
 """A trained network in one file: weights, architecture, normalisation and what made it.
 
 The file is a safetensors file, which holds numbers and one JSON text and cannot run code on load. The text, under the
-metadata key `smoothcert`, has the format version, the architecture, a digest of the weights and the caller's details.
+metadata key `smoothcert`, has a digest of the whole file, the format version, the architecture and the details.
 """
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import safetensors.torch
 import torch
-from safetensors import SafetensorError
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.files import write_whole
-from smoothcert.models.fingerprint import fingerprint, weights_digest
+from smoothcert.core.files import read_file, write_whole
+from smoothcert.models.fingerprint import fingerprint
+from smoothcert.models.formats.sealed_tensors import DAMAGE, is_whole, pack, unpack
 from smoothcert.models.networks.registry import build
 from smoothcert.models.networks.specification import Architecture
 
 _KEY = "smoothcert"
-_FORMAT = 1
+_FORMAT = 2
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 
 
@@ -63,20 +61,20 @@ def save(path: str | Path, model: nn.Module, architecture: Architecture, details
     # Copies, because safetensors takes neither tensors that share memory nor those in another memory format.
     tensors = {name: _copy(name, value) for name, value in model.state_dict().items()}
     _refuse_misfit("the model", tensors, architecture, _skeleton(architecture))
-    header = {"format": _FORMAT, "architecture": architecture.to_json(), "weights": weights_digest(tensors)}
+    header = {"format": _FORMAT, "architecture": architecture.to_json()}
     try:
-        text = json.dumps(header | {"details": dict(details)}, allow_nan=False)
+        content = pack(tensors, _KEY, header | {"details": dict(details)})
     except (TypeError, ValueError, RecursionError) as error:
         raise InputError(
             f"details must be JSON: numbers that are finite, strings, lists and objects ({error})"
         ) from error
-    write_whole(path, safetensors.torch.save(tensors, metadata={_KEY: text}))
+    write_whole(path, content)
 
 
 def load(path: str | Path, device: str | torch.device = "cpu", *, expect: str | None = None) -> Checkpoint:
     """Read a checkpoint that `save` wrote; a file that is anything else is refused with an `InputError`.
 
-    Either every weight is the one that was saved (a digest is compared) or nothing is returned. Neither code from the
+    Either every byte is the one that was saved (a digest is compared) or nothing is returned. Neither code from the
     file nor torch's random generators are touched.
 
     Args:
@@ -86,11 +84,6 @@ def load(path: str | Path, device: str | torch.device = "cpu", *, expect: str | 
     """
     path = Path(path)
     tensors, header = _read(path)
-    if header.get("format") != _FORMAT:
-        raise InputError(
-            f"{path} has checkpoint format {header.get('format')!r}, but this version reads {_FORMAT}; "
-            "update smoothcert or save the checkpoint again"
-        )
     details = header.get("details")
     if not isinstance(details, dict):
         raise InputError(f"{path} has no details in its {_KEY} metadata: it is damaged, save it again")
@@ -102,8 +95,6 @@ def load(path: str | Path, device: str | torch.device = "cpu", *, expect: str | 
     if expect is not None and architecture.name != expect:
         raise InputError(f"{path} holds the architecture {architecture.name}, but {expect} is expected")
     _refuse_misfit(str(path), tensors, architecture, model)
-    if weights_digest(tensors) != header.get("weights"):
-        raise InputError(f"{path} is damaged: its weights are not the ones that were saved; copy or save it again")
     model.load_state_dict(tensors, assign=True)
     model.eval()
     identity = fingerprint(model)
@@ -151,27 +142,28 @@ def _refuse_misfit(source: str, tensors: Mapping[str, Tensor], architecture: Arc
 
 def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
-        raw = path.read_bytes()
+        raw = read_file(path)
     except FileNotFoundError as error:
         raise InputError(f"the checkpoint {path} does not exist") from error
     except OSError as error:
         raise InputError(f"the checkpoint {path} cannot be read: {error.strerror}") from error
     try:
-        # Copies, because what safetensors returns may lie at odd addresses of a buffer it shares.
-        tensors = {name: tensor.clone() for name, tensor in safetensors.torch.load(raw).items()}
-        metadata = json.loads(raw[8 : 8 + int.from_bytes(raw[:8], "little")]).get("__metadata__", {})
-    except (SafetensorError, KeyError, ValueError, AssertionError, RuntimeError) as error:
+        tensors, header = unpack(raw, _KEY)
+    except DAMAGE as error:
         raise InputError(
             f"{path} is not a whole safetensors file (pickled .pt and .pth files are never read)"
         ) from error
-    try:
-        header = json.loads(metadata[_KEY])
-    except (KeyError, TypeError, ValueError, RecursionError):
-        header = None
-    if not isinstance(header, dict):
+    if header is None:
         raise InputError(
             f"{path} is a safetensors file, but not a checkpoint that smoothcert saved: no {_KEY!r} metadata"
         )
+    if header.get("format") != _FORMAT:
+        raise InputError(
+            f"{path} has checkpoint format {header.get('format')!r}, but this version reads {_FORMAT}; "
+            "save it again with this version, or use the version that wrote it"
+        )
+    if not is_whole(raw, _KEY):
+        raise InputError(f"{path} is damaged: it is not as it was saved; copy or save it again")
     return tensors, header
 
 
