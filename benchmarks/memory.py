@@ -56,11 +56,13 @@ def certificate(label: int, radius: float) -> Certificate:
 
 def fill(memory: Memory, x: np.ndarray, y: np.ndarray, radii: np.ndarray) -> None:
     """Regions at once and without the rule, which single insertions are measured for."""
-    start = len(memory)
+    start, before = len(memory), memory._last or str((memory.owner or {})["id"])
     with memory._store.writing():
         for i in range(start, len(x)):
             about = {"radius": float(radii[i])}
-            memory._store.add(Region.of(i + 1, int(y[i]), float(radii[i]), encode(unit(x[i])), about))
+            region = Region.of(before, i + 1, int(y[i]), float(radii[i]), encode(unit(x[i])), about)
+            memory._store.add(region)
+            before = region.digest
 
 
 def unit(image: np.ndarray) -> np.ndarray:

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from smoothcert.engine import OwnWeights as OwnWeights
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
+    from smoothcert.engine import Threads as Threads
     from smoothcert.engine import optimize_sigma as optimize_sigma
     from smoothcert.memory import Memory as Memory
     from smoothcert.models.ensembles import Consensus as Consensus
@@ -77,7 +78,15 @@ _HOMES = {
         "Sequential",
         "Staged",
     ),
-    "smoothcert.engine": ("DDRS", "Bracket", "OwnWeights", "SklearnClassifier", "Smoothed", "optimize_sigma"),
+    "smoothcert.engine": (
+        "DDRS",
+        "Bracket",
+        "OwnWeights",
+        "SklearnClassifier",
+        "Smoothed",
+        "Threads",
+        "optimize_sigma",
+    ),
     "smoothcert.models.ensembles": (
         "Consensus",
         "Denoised",

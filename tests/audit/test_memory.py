@@ -27,7 +27,7 @@ from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian
 from smoothcert.procedures import Certificate, Fixed, FromDraws
 from smoothcert.runs import Record, Run
-from smoothcert.workflows.certify import certify_into, run_config
+from smoothcert.workflows.recording import certify_into, run_config
 
 SPEC = Architecture("lenet", 10, (1, 8, 8))
 MODEL = build(SPEC, seed=0)

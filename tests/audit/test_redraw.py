@@ -29,7 +29,7 @@ from smoothcert.procedures import Ask, Budgeted, Certificate, Fixed, Procedure, 
 from smoothcert.runs import Run
 from smoothcert.runs.chain import TAIL
 from smoothcert.stats import EmpiricalBernstein, Tally
-from smoothcert.workflows.certify import certify_into, run_config
+from smoothcert.workflows.recording import certify_into, run_config
 
 PROCEDURES: dict[str, Procedure] = {
     "fixed": Fixed(n=500),

@@ -1,4 +1,4 @@
-"""What comes from outside is shown without escape sequences and without passwords."""
+"""What comes from outside is shown on one line, without escape sequences and without passwords."""
 
 import os
 

@@ -1,6 +1,8 @@
 """`Memory` on both stores: the same rulings as a list of balls, whose it is, and damage in one sentence."""
 
 import dataclasses
+import errno
+import fcntl
 import json
 import os
 import shutil
@@ -15,8 +17,12 @@ import pytest
 
 from smoothcert.core.errors import InputError
 from smoothcert.memory import Memory
-from smoothcert.memory.distance import distances, tolerance
+from smoothcert.memory import memory as memory_module
+from smoothcert.memory import sqlite as sqlite_module
+from smoothcert.memory.distance import distances, encode, tolerance
 from smoothcert.memory.rule import Neighbour, decide
+from smoothcert.memory.sqlite import SqliteStore
+from smoothcert.memory.store import Region
 from smoothcert.procedures import ABSTAIN, Certificate, Scope
 
 Certified = Callable[..., Certificate]
@@ -130,17 +136,6 @@ def test_threads_may_share_one(where: str, certified: Certified) -> None:
     for thread in threads:
         thread.join()
     assert memory.check() == []
-
-
-def test_huge_radii_are_kept_and_said(where: str, certified: Certified) -> None:
-    """A region that was stored is claimed: nothing may fail once it is in the store."""
-    with Memory(where) as memory:
-        first = memory.insert(point(0, 0), certified(1, 1.0))
-        cut = memory.insert(point(9, 0), certified(2, 2.5e26))
-        assert (first.radius, cut.label) == (1.0, 2)
-        assert "cut from 2.5000e+26" in cut.reason
-        assert 0 < cut.radius <= 8
-        assert memory.check() == []
 
 
 @pytest.mark.parametrize(
@@ -279,9 +274,24 @@ def sealed(path: Path, certified: Certified) -> Path:
         ("UPDATE regions SET radius = 'x' WHERE id = 3", "region 3 is not as it was written"),
         ("UPDATE regions SET label = 7 WHERE id = 1", "region 1 is not as it was written"),
         ("UPDATE regions SET input = zeroblob(8) WHERE id = 5", "region 5 is not as it was written"),
+        ("UPDATE regions SET about = CAST(about AS BLOB) WHERE id = 2", "region 2 is not as it was written"),
+        ("UPDATE regions SET digest = 'x' WHERE id = 5", "region 5 is not as it was written"),
         ("DELETE FROM regions WHERE id = 2", "region 2 is missing"),
-        ("UPDATE memory SET owner = '{}'", "is not of format 1"),
-        ("DELETE FROM memory", "is not of format 1"),
+        ("DELETE FROM regions WHERE id = 5", "does not go up to region 5 as it says"),
+        ("DELETE FROM regions", "does not go up to region 5 as it says"),
+        ("UPDATE memory SET regions = 4", "does not go up to region 4 as it says"),
+        ("UPDATE memory SET regions = 2 << 40", "does not go up to region"),
+        ("UPDATE memory SET regions = 'x'", "does not say how many regions it has"),
+        ("UPDATE memory SET owner = '{}'", "what it belongs to is not as it was written"),
+        ("UPDATE memory SET owner = replace(owner, 'l2', 'l1')", "what it belongs to is not as it was written"),
+        ("UPDATE memory SET owner = replace(owner, 'format', 'formal')", "is not as it was written"),
+        (
+            "UPDATE memory SET owner = replace(owner, '{\"format\": 2', '{\"format\": 1')",
+            "has format 1, but .* reads 2",
+        ),
+        ("UPDATE memory SET owner = x'00ff'", "what it belongs to is not as it was written"),
+        ("INSERT INTO memory SELECT * FROM memory", "what it belongs to is not as it was written"),
+        ("DELETE FROM memory", "what it belongs to is not as it was written"),
         ("DROP TABLE regions", "no such table"),
     ],
 )
@@ -289,26 +299,142 @@ def test_damage_is_said_in_one_sentence(tmp_path: Path, certified: Certified, st
     path = sealed(tmp_path / "m.sqlite", certified)
     with pytest.raises(InputError, match=words):
         changed(path, statement).insert(point(1, 1), certified(1, 1.0))
-    if "memory" not in statement and "DROP" not in statement:
+    if "owner" not in statement and "FROM memory" not in statement and "DROP" not in statement:
         assert [words in sentence for sentence in Memory(path).check()] == [True]
 
 
 def test_check_finds_regions_that_overlap(tmp_path: Path, certified: Certified) -> None:
-    """Sealed as if all were well: one store's region in another's place."""
-    path, other = (sealed(tmp_path / name, certified) for name in ("a.sqlite", "b.sqlite"))
-    with Memory(other) as memory:
-        memory.insert(point(20, 0), certified(1, 1.0))
-        memory.insert(point(0.5, 5), certified(1, 1.0))
+    """Sealed as if all were well."""
+    path = sealed(tmp_path / "a.sqlite", certified)
     with Memory(path) as memory:
         memory.insert(point(0.5, 5.5), certified(0, 1.0))
-    with sqlite3.connect(path) as connection:
-        connection.execute("ATTACH ? AS other", (str(other),))
-        connection.execute("INSERT INTO regions SELECT * FROM other.regions WHERE id = 7")
-    connection.close()
+        last = list(memory.regions())[-1][0]
+        store = SqliteStore(path)
+        with store.writing():
+            store.add(Region.of(last.digest, 7, 1, 1.0, encode(point(0.5, 5)), {}))
+        store.close()
     memory = Memory(path)
     assert memory.check() == ["regions 6 and 7 are of the classes 0 and 1 and overlap"]
     with pytest.raises(InputError, match="memory is damaged"):
         memory.answer(point(0.5, 5.25))
+
+
+def test_a_region_of_another_memory_is_refused(tmp_path: Path, certified: Certified) -> None:
+    path, other = (sealed(tmp_path / name, certified) for name in ("a.sqlite", "b.sqlite"))
+    with sqlite3.connect(path) as connection:
+        connection.execute("ATTACH ? AS other", (str(other),))
+        connection.execute("DELETE FROM regions WHERE id = 1")
+        connection.execute("INSERT INTO regions SELECT * FROM other.regions WHERE id = 1")
+    connection.close()
+    with pytest.raises(InputError, match="region 1 is not as it was written"):
+        Memory(path).answer(point(0, 0))
+
+
+def test_an_input_that_is_null_is_said_in_one_sentence(tmp_path: Path, certified: Certified) -> None:
+    """NOT NULL keeps it out of a whole file, not out of one whose schema was changed."""
+    path = sealed(tmp_path / "m.sqlite", certified)
+    with Memory(path) as opened:
+        opened.answer(point(0, 0))
+        with sqlite3.connect(path) as connection:
+            connection.execute("PRAGMA writable_schema = ON")
+            connection.execute("UPDATE sqlite_schema SET sql = replace(sql, 'BLOB NOT NULL', 'BLOB')")
+        connection.close()
+        with sqlite3.connect(path) as connection:
+            connection.execute("UPDATE regions SET input = NULL WHERE id = 1")
+        connection.close()
+        with pytest.raises(InputError, match="memory is damaged: an input in it is not one"):
+            opened.answer(point(0, 0))
+    for ask in (lambda m: m.answer(point(0, 0)), lambda m: m.insert(point(9, 9), certified(1, 1.0)), len):
+        with Memory(path) as memory, pytest.raises(InputError, match="region 1 is not as it was written"):
+            ask(memory)
+    with Memory(path) as memory, pytest.raises(InputError, match="region 1 is not as it was written"):
+        list(memory.regions())
+
+
+@pytest.mark.parametrize("radius", [2.5e26, 1e30, 1e300, 1.7e308])
+def test_huge_radii_are_kept_and_said(where: str, certified: Certified, radius: float) -> None:
+    with Memory(where) as memory:
+        first = memory.insert(point(0, 0), certified(1, 1.0))
+        assert first.radius == 1.0
+        cut = memory.insert(point(3e38, 0), certified(2, radius))
+        assert cut.radius <= min(radius, 3.1e38)
+        assert (cut.radius < radius) == (radius > 3e38)
+        if cut.cut:
+            assert f"cut from {radius!r} beside region 1" in cut.reason
+        same = memory.insert(point(0, 0.5), certified(1, radius))
+        assert same.label == 1
+        assert memory.check() == []
+        assert len(memory) >= 2
+        assert memory.info()["regions"] == len(memory)
+    with Memory(where) as again:
+        found = again.answer(point(3e38, 0))
+        assert found is not None
+        assert found.label == 2
+
+
+def test_what_cannot_be_said_is_not_kept(where: str, certified: Certified, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An error after the region was stored would leave a region that nobody was told of."""
+    with Memory(where) as memory:
+        memory.insert(point(0, 0), certified(1, 1.0))
+
+        def broken(*_: object) -> None:
+            raise ZeroDivisionError
+
+        with monkeypatch.context() as patch:
+            patch.setattr(memory_module, "ruled", broken)
+            with pytest.raises(ZeroDivisionError):
+                memory.insert(point(5, 0), certified(2, 1.0))
+        assert len(memory) == 1
+        assert memory.insert(point(5, 0), certified(2, 1.0)).radius == 1.0
+
+
+def test_a_file_system_without_locks_is_named(
+    tmp_path: Path, certified: Certified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_locks(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "lockf", no_locks)
+    with pytest.raises(InputError, match=r"cannot lock files; choose a local disk, or keep the memory in PostgreSQL"):
+        Memory(tmp_path / "m").insert(point(0, 0), certified(1, 1.0))
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_who_waited_too_long_is_told_why(tmp_path: Path, certified: Certified, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = sealed(tmp_path / "m.sqlite", certified)
+    monkeypatch.setattr(sqlite_module, "PATIENCE", 0.05)
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with Memory(path) as memory:
+        with pytest.raises(
+            InputError, match=r"was locked for .*another process keeps writing, or its file system cannot"
+        ):
+            memory.insert(point(30, 0), certified(1, 1.0))
+        other.execute("ROLLBACK")
+        other.close()
+        assert memory.insert(point(30, 0), certified(1, 1.0)).radius == 1.0
+
+
+def test_without_hard_links_it_is_made_as_well(
+    tmp_path: Path, certified: Certified, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def no_links(*_: object) -> None:
+        raise PermissionError(errno.EPERM, "Operation not permitted")
+
+    monkeypatch.setattr(os, "link", no_links)
+    sealed(tmp_path / "m.sqlite", certified)
+    assert [path.name for path in tmp_path.iterdir()] == ["m.sqlite"]
+    with Memory(tmp_path / "m.sqlite") as memory:
+        assert len(memory) == 5
+
+
+def test_a_path_that_is_no_text(tmp_path: Path, certified: Certified) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9 ?#%20.sqlite")
+    with Memory(path) as memory:
+        memory.insert(point(0, 0), certified(1, 1.0))
+    with Memory(path) as memory:
+        assert len(memory) == 1
+    assert list(tmp_path.iterdir()) == [path]
 
 
 def test_files_that_are_no_memory(tmp_path: Path, certified: Certified) -> None:

@@ -20,8 +20,8 @@ def printable(text: str) -> str:
 
 
 def visible(text: str) -> str:
-    """Several lines that are safe on a terminal: as `printable`, but line ends and tabs stay."""
-    return "".join(one if one in "\n\t" else printable(one) for one in text)
+    """A text of several lines, each of them safe on a terminal."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def without_passwords(text: str) -> str:

@@ -48,6 +48,8 @@ def decode(content: Sequence[bytes], dim: int) -> Floats:
     """Kept inputs, (n, dim), bit for bit as they were given."""
     out = np.empty((len(content), dim), dtype=np.float32)
     for row, data in zip(out, content, strict=True):
+        if not isinstance(data, bytes):  # NULL, in a file that was changed
+            raise InputError("memory is damaged: an input in it is not one; run memory check")
         if len(data) == dim:
             np.divide(np.frombuffer(data, dtype=np.uint8), _LEVELS, out=row, dtype=np.float32)
         elif len(data) == 4 * dim:

@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
 from types import TracebackType
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from smoothcert.core.errors import InputError
+from smoothcert.memory.address import parse_address
 from smoothcert.memory.distance import Floats, as_input, decode, distances, encode, tolerance
 from smoothcert.memory.index import Index
 from smoothcert.memory.overlaps import overlaps
 from smoothcert.memory.owner import belonging, new_owner, refuse_other
 from smoothcert.memory.postgres import PostgresStore
-from smoothcert.memory.rule import Neighbour, Ruling, decide
+from smoothcert.memory.rule import Neighbour, decide
+from smoothcert.memory.ruled import about, ruled
 from smoothcert.memory.sqlite import SqliteStore
-from smoothcert.memory.store import Region, Store
-from smoothcert.procedures import Certificate, FromDraws, Scope
-from smoothcert.stats.rounding import down
+from smoothcert.memory.store import ConnectionLostError, Region, Store
+from smoothcert.procedures import Certificate, Scope
 
-URLS = ("postgresql://", "postgres://")
+ATTEMPTS = 5  # at an insertion, if its store goes away each time
+T = TypeVar("T")
 CHUNK = 1024  # regions that are read, or compared, at once
 
 
@@ -53,16 +54,16 @@ class Memory:
     the first insertion. Threads may share one; a process that is forked opens its own, and is refused this one.
 
     Args:
-        where: path of an SQLite file, or postgresql://user@host/database.
+        where: path of an SQLite file, or postgresql://user@host/database; what is neither is refused.
     """
 
     def __init__(self, where: str | PathLike[str]) -> None:
-        url = isinstance(where, str) and where.startswith(URLS)
-        self._store: Store = PostgresStore(str(where)) if url else SqliteStore(Path(where))
+        address = parse_address(where)
+        self._store: Store = SqliteStore(Path(where)) if address is None else PostgresStore(address)
         self._lock, self._process = threading.RLock(), os.getpid()
         self._owner = self._store.owner()
         self._index: Index | None = None
-        self._last = (0, "")  # number and digest of the last region in the index
+        self._last = ""  # the digest of the last region in the index
 
     @property
     def name(self) -> str:
@@ -89,7 +90,7 @@ class Memory:
         with self._lock:
             wanted = belonging(classifier, noise, shape)
             if self.owner is None:
-                self._store.create(new_owner(wanted))
+                _again(lambda: self._store.create(new_owner(wanted)))
             assert self.owner is not None
             refuse_other(self.name, self.owner, wanted)
             return str(self.owner["id"])
@@ -117,26 +118,31 @@ class Memory:
             raise InputError(f"norm of the certificate is {certificate.norm}, its noise has another")
         with self._lock:
             array = as_input(x)
-            self.claim(certificate.classifier, certificate.noise, array.shape)
-            one = self._input(array)
-            if self._index is None:
-                self._refresh()  # the bulk of it, before others have to wait
-            with self._store.writing():
-                self._refresh()
-                near = self._near(one, certificate.label, certificate.radius)
-                ruling = decide(certificate.label, certificate.radius, near)
-                region = ruling.inside
-                if ruling.store:
-                    region = len(self._regions) + 1
-                    self._store.add(Region.of(region, ruling.label, ruling.radius, encode(one), _about(certificate)))
-            return _ruled(certificate, ruling, region, {n.region: n.label for n in near})
+            return _again(lambda: self._insert(array, certificate))
+
+    def _insert(self, array: Floats, certificate: Certificate) -> Certificate:
+        self.claim(certificate.classifier, certificate.noise, array.shape)
+        one = self._input(array)
+        if self._index is None:
+            self._refresh()  # the bulk of it, before others have to wait
+        with self._store.writing():
+            self._refresh()
+            near = self._near(one, certificate.label, certificate.radius)
+            ruling = decide(certificate.label, certificate.radius, near)
+            region = len(self._regions) + 1 if ruling.store else ruling.inside
+            # Before anything is stored: what cannot be said must not be kept.
+            answer = ruled(certificate, ruling, region, {n.region: n.label for n in near})
+            if region is not None and ruling.store:
+                values = (region, ruling.label, ruling.radius, encode(one), about(certificate))
+                self._store.add(Region.of(self._last or self._id, *values))
+        return answer
 
     def check(self) -> list[str]:
         """All that does not hold of the store, in sentences: regions as they were written, none that overlap."""
         with self._lock:
             if self.owner is None:
                 raise InputError(f"memory {self.name} does not exist; insert something first")
-            self._index = None  # everything is read again
+            self._index, self._last = None, ""  # everything is read again
             try:
                 self._refresh()
             except InputError as error:
@@ -164,8 +170,10 @@ class Memory:
         """All regions in the order of insertion, each with its input."""
         if self.owner is None:
             raise InputError(f"memory {self.name} does not exist; certify with it first")
+        with self._lock:
+            self._refresh()  # it says if any is missing
         shape = tuple(self.owner["shape"])
-        for region in self._store.after(0):
+        for region in self._store.after(0, self._id):
             yield region, decode([region.input], int(np.prod(shape)))[0].reshape(shape)
 
     def __len__(self) -> int:
@@ -194,6 +202,11 @@ class Memory:
         return self._index
 
     @property
+    def _id(self) -> str:
+        assert self.owner is not None
+        return str(self.owner["id"])
+
+    @property
     def _dim(self) -> int:
         assert self.owner is not None
         return int(np.prod(self.owner["shape"]))
@@ -208,28 +221,32 @@ class Memory:
     def _refresh(self) -> None:
         """Read what others have inserted since: what is in a store is never changed, so only what is new.
 
-        The last one that is known is read again: a store into which an older copy was put is refused.
+        The last one that is known must still be there, and so must all that the store says it has: a store into which
+        an older copy was put, or whose last regions are gone, is refused.
         """
-        index, waiting = self._regions, list[Region]()
+        index, waiting, head = self._regions, list[Region](), self._store.head()
+        if head.regions == len(index) and head.digest == self._last:
+            return
+        if len(index) and (head.regions <= len(index) or self._store.digest(len(index)) != self._last):
+            raise InputError(f"memory {self.name} was put back to an older state while it was open; open it again")
 
         def take() -> None:
             inputs = decode([region.input for region in waiting], self._dim)
             index.add(inputs, [region.label for region in waiting], [region.radius for region in waiting])
-            self._last = (len(index), waiting[-1].digest)
+            self._last = waiting[-1].digest
             waiting.clear()
 
-        known = len(index)
-        regions = self._store.after(max(0, known - 1))
-        if known:
-            last = next(regions, None)
-            if last is None or (self._last[0] == known and self._last[1] != last.digest):
-                raise InputError(f"memory {self.name} was put back to an older state while it was open; open it again")
-        for region in regions:
+        at_head = ""
+        for region in self._store.after(len(index), self._last or self._id):
             waiting.append(region)
+            at_head = region.digest if region.id == head.regions else at_head
             if len(waiting) == CHUNK:
                 take()
         if waiting:
             take()
+        if at_head != head.digest:
+            self._index, self._last = None, ""
+            raise InputError(f"memory {self.name} is damaged: it does not go up to region {head.regions} as it says")
 
     def _near(self, x: Floats, label: int, radius: float) -> list[Neighbour]:
         """Every region that contains x, or is of another class and reaches into the radius."""
@@ -247,31 +264,11 @@ class Memory:
         return out
 
 
-def _about(certificate: Certificate) -> dict[str, Any]:
-    """The certificate behind a region, in short."""
-    return {
-        "radius": certificate.radius,
-        "alpha": certificate.alpha,
-        "draws": certificate.draws,
-        "noise": dict(certificate.noise),
-        "procedure": dict(certificate.procedure),
-        "seed": certificate.seed,
-        "input_id": certificate.input_id,
-    }
-
-
-def _ruled(old: Certificate, ruling: Ruling, region: int | None, classes: Mapping[int, int]) -> Certificate:
-    """The certificate as the memory has it, with a reason that says what changed."""
-    said = FromDraws(old.label, old.radius, old.reason, region, ruling.cut_by)
-    new = dataclasses.replace(old, label=ruling.label, radius=ruling.radius, scope=Scope.MEMORY, from_draws=said)
-    reason = old.reason
-    if new.overruled:
-        reason = f"region {region} of class {new.label} contains it and answers; the draws said {old.label}: {reason}"
-    elif new.supplied:
-        reason = f"region {region} of class {new.label} contains it and answers; the draws abstained: {reason}"
-    elif new.cut and ruling.cut_by is not None:
-        whole = "nothing is left" if new.abstained else f"cut from {down(old.radius, 4)}"
-        reason = f"{reason}; {whole} beside region {ruling.cut_by} of class {classes[ruling.cut_by]}"
-    elif new.radius > old.radius:
-        reason = f"{reason}; region {region} reaches further"
-    return dataclasses.replace(new, reason=reason)
+def _again(work: Callable[[], T]) -> T:
+    """Once more where the store went away in the middle: all of it is there, or nothing, and to repeat it is right."""
+    for _ in range(ATTEMPTS - 1):
+        try:
+            return work()
+        except ConnectionLostError:
+            continue
+    return work()

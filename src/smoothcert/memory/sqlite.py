@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import json
+import fcntl
 import os
-import secrets
 import sqlite3
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 from smoothcert.core.errors import InputError
-from smoothcert.memory.store import Region, Store, read_owner
+from smoothcert.core.files import write_whole
+from smoothcert.memory.store import Head, Region, Store, read_owner, write_owner
 
 APPLICATION = 0x534D4345  # "SMCE", in the header of the file
 PATIENCE = 120.0  # seconds to wait for another writer
 MOST_IDS = 500  # in one statement
 SCHEMA = """
-CREATE TABLE memory (owner TEXT NOT NULL);
+CREATE TABLE memory (owner TEXT NOT NULL, regions INTEGER NOT NULL, digest TEXT NOT NULL);
 CREATE TABLE regions (
     id INTEGER PRIMARY KEY,
     label INTEGER NOT NULL,
@@ -45,30 +46,18 @@ class SqliteStore(Store):
 
     def owner(self) -> dict[str, Any] | None:
         """From the file, if it is there."""
-        if self._opened is None and not self._path.exists():
-            return None
         with self._polite():
-            row = self._connection.execute("SELECT owner FROM memory").fetchone()
-        return read_owner(self.name, row[0] if row else "")
+            if self._opened is None and not self._path.exists():
+                return None
+            rows = self._connection.execute("SELECT owner FROM memory").fetchall()
+        return read_owner(self.name, rows)
 
     def create(self, owner: Mapping[str, Any]) -> None:
-        """Written under another name first, so that what has the name is whole."""
-        half = self._path.with_name(f".{self._path.name}.{secrets.token_hex(8)}")
+        """Made in memory, so that what has the name is whole."""
         with self._polite():
-            try:
-                made = sqlite3.connect(half, isolation_level=None)
-                try:
-                    made.executescript(f"PRAGMA application_id = {APPLICATION}; PRAGMA journal_mode = WAL; {SCHEMA}")
-                    made.execute("INSERT INTO memory VALUES (?)", (json.dumps(owner),))
-                finally:
-                    made.close()
-                os.link(half, self._path)  # unlike a rename it fails where somebody was faster
-                _flush_folder(self._path.parent)
-            except FileExistsError:
-                pass
-            finally:
-                for end in ("", "-wal", "-shm"):
-                    half.with_name(half.name + end).unlink(missing_ok=True)
+            self._check_locks()
+            with suppress(FileExistsError):
+                write_whole(self._path, _new_database(write_owner(owner)), new=True)
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -85,18 +74,33 @@ class SqliteStore(Store):
                 raise
 
     def add(self, region: Region) -> None:
-        """One row."""
+        """One row, and how far the rows go."""
         values = (region.id, region.label, region.radius, region.input, region.about, region.digest)
         self._connection.execute("INSERT INTO regions VALUES (?, ?, ?, ?, ?, ?)", values)
+        self._connection.execute("UPDATE memory SET regions = ?, digest = ?", (region.id, region.digest))
 
-    def after(self, id_: int) -> Iterator[Region]:
+    def head(self) -> Head:
+        """From its row; also looks whether the file is still the one that was opened."""
+        with self._polite():
+            rows = self._connection.execute("SELECT regions, digest FROM memory").fetchall()
+            self._check_there()
+        if len(rows) != 1 or tuple(map(type, rows[0])) != (int, str):
+            raise InputError(f"memory {self._path} is damaged: it does not say how many regions it has")
+        return Head(*rows[0])
+
+    def digest(self, id_: int) -> str | None:
         """By primary key."""
         with self._polite():
-            rows = self._connection.execute("SELECT * FROM regions WHERE id > ? ORDER BY id", (id_,))
-            self._check_there()
-            for row in rows:
-                yield Region.read(row, id_)
-                id_ += 1
+            row = self._connection.execute("SELECT digest FROM regions WHERE id = ?", (id_,)).fetchone()
+        return None if row is None else str(row[0])
+
+    def after(self, id_: int, digest: str) -> Iterator[Region]:
+        """By primary key."""
+        with self._polite():
+            for row in self._connection.execute("SELECT * FROM regions WHERE id > ? ORDER BY id", (id_,)):
+                region = Region.read(row, id_, digest)
+                id_, digest = region.id, region.digest
+                yield region
 
     def inputs(self, ids: Sequence[int]) -> list[bytes]:
         """By primary key."""
@@ -108,7 +112,7 @@ class SqliteStore(Store):
                 found |= dict(
                     self._connection.execute(f"SELECT id, input FROM regions WHERE id IN ({marks})", part).fetchall()
                 )
-        return [found[id_] for id_ in ids]
+            return [found[id_] for id_ in ids]
 
     def close(self) -> None:
         """The last one to close folds the log into the file."""
@@ -121,22 +125,42 @@ class SqliteStore(Store):
         if self._opened is None:
             where = f"{self._path.absolute().as_uri()}?mode=rw"  # never makes a file
             opened = sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
-            if opened.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+            try:
+                if opened.execute("PRAGMA application_id").fetchone() != (APPLICATION,):
+                    raise InputError(f"{self._path} is a database, but not a memory; give another path")
+                opened.execute("PRAGMA synchronous = FULL")
+                file = _identity(self._path)
+            except BaseException:
                 opened.close()
-                raise InputError(f"{self._path} is a database, but not a memory; give another path")
-            opened.execute("PRAGMA synchronous = FULL")
-            self._opened, self._file = opened, _identity(self._path)
+                raise
+            self._opened, self._file = opened, file
         return self._opened
 
     def _check_there(self) -> None:
         if _identity(self._path) != self._file:
             raise InputError(f"memory {self._path} was replaced while it was open; open it again")
 
+    def _check_locks(self) -> None:
+        """Where files cannot be locked, SQLite would wait for its turn for ever, or not at all."""
+        with tempfile.TemporaryFile(dir=self._path.parent) as probe:
+            try:
+                fcntl.lockf(probe, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except OSError:
+                raise InputError(
+                    f"memory {self._path} would be on a file system that cannot lock files; choose a local disk, or "
+                    "keep the memory in PostgreSQL"
+                ) from None
+
     @contextmanager
     def _polite(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, OverflowError) as error:
+            if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
+                raise InputError(
+                    f"memory {self._path} was locked for {PATIENCE:.0f} seconds: another process keeps writing, or its "
+                    "file system cannot lock files; stop that process, or choose a local disk or PostgreSQL"
+                ) from error
             raise InputError(
                 f"memory {self._path} cannot be used ({error}); give a memory file of smoothcert"
             ) from error
@@ -144,16 +168,17 @@ class SqliteStore(Store):
             raise InputError(f"memory {self._path} is damaged: region {error} is gone") from None
 
 
+def _new_database(owner: str) -> bytes:
+    """The content of a file with the tables, in the mode of a write-ahead log."""
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as made:
+        made.executescript(f"PRAGMA application_id = {APPLICATION}; {SCHEMA}")
+        made.execute("INSERT INTO memory VALUES (?, 0, '')", (owner,))
+        content = bytearray(made.serialize())
+    content[18:20] = b"\x02\x02"  # "file format write and read version": 2 is WAL (sqlite.org/fileformat.html, 1.3.3)
+    return bytes(content)
+
+
 def _identity(path: Path) -> tuple[int, int]:
     """Which file has the name now."""
-    about = path.stat()
+    about = os.stat(path)
     return about.st_dev, about.st_ino
-
-
-def _flush_folder(folder: Path) -> None:
-    """The name of a new file is safe only when its folder is on the disk."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)

@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from smoothcert import runs
 from smoothcert.audit.memory import refuse_other_memory
-from smoothcert.audit.rebuild import distinct_inputs
-from smoothcert.core.described import plain
-from smoothcert.core.errors import InputError
-from smoothcert.core.plugins import loaded_plugins
 from smoothcert.datasets import Dataset, Subset
-from smoothcert.engine import Compiled, MemberCalls, SigmaSearch, Smoothed
+from smoothcert.engine import MemberCalls, Pool, SigmaSearch, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.models import ensembles
 from smoothcert.noise import Noise
 from smoothcert.procedures import Fixed, Procedure
-from smoothcert.runs import DataConfig, ModelConfig, Record, RunConfig, SubsetConfig
+from smoothcert.runs import Record
 from smoothcert.runs.evaluations import add_evaluations
 from smoothcert.runs.made import command_line
 from smoothcert.workflows.choices import NoiseChoice, SearchChoice, resolve_noise
@@ -28,6 +23,7 @@ from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observ
 from smoothcert.workflows.of_run import resumed_backend
 from smoothcert.workflows.outcome import Outcome
 from smoothcert.workflows.procedure_choice import ProcedureChoice
+from smoothcert.workflows.recording import certify_into, run_config
 from smoothcert.workflows.run import Run
 from smoothcert.workflows.sources import (
     DataSource,
@@ -39,125 +35,6 @@ from smoothcert.workflows.sources import (
     open_model,
     using_out,
 )
-
-
-def run_config(
-    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: ModelConfig | None = None
-) -> RunConfig:
-    """Everything that decides what a run's records will be: two runs with equal configurations have equal records."""
-    if data.num_classes > smoothed.num_classes:
-        raise InputError(
-            f"data {data.name} has {data.num_classes} classes but the model answers {smoothed.num_classes}; "
-            "certify the data set that the model was trained for"
-        )
-    noise, indices = smoothed.noise.for_inputs(data.tensors([0])), subset.indices(len(data))
-    # What could never work is refused now, before anything is written.
-    next(procedure.certify(noise))
-    smoothed.check(data.tensors(indices[:1]))
-    compiled = _compiled(smoothed, data)
-    return RunConfig(
-        model=model or ModelConfig(),
-        classifier=compiled.description,
-        num_classes=smoothed.num_classes,
-        class_names=data.class_names,
-        noise=noise.describe(),
-        sigma_search=None if smoothed.search is None else smoothed.search.describe(),
-        procedure=procedure.describe(),
-        seed=smoothed.seed,
-        data=DataConfig(
-            name=data.name,
-            split=data.split,
-            size=len(data),
-            fingerprint=data.fingerprint,
-            subset=SubsetConfig(subset.start, subset.every, subset.limit),
-            distinct=distinct_inputs(data, indices),
-        ),
-        plugins=loaded_plugins(),
-        indices=tuple(indices),
-        labels=tuple(int(label) for label in data.labels[indices]),
-        memory=_memory(smoothed, compiled, data),  # last: it makes the memory if it is not there
-    )
-
-
-def _compiled(smoothed: Smoothed, data: Dataset) -> Compiled:
-    """The model as it is run on these data."""
-    return smoothed.compile(data.tensors([0]).shape[1:])
-
-
-def _memory(smoothed: Smoothed, compiled: Compiled, data: Dataset) -> str | None:
-    """The id of the memory that the run answers through; None if through none."""
-    if smoothed.memory is None:
-        return None
-    noise = smoothed.noise.for_inputs(data.tensors([0])).describe()
-    return smoothed.memory.claim(compiled.description, noise, compiled.shape)
-
-
-def _check_remembered(run: runs.Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
-    """Refuse to go on with an older copy of the memory: it has the right name, and not what was claimed last."""
-    claims = [record for record in records if not record.abstained]
-    if smoothed.memory is None or not claims:
-        return
-    found = smoothed.memory.answer(data.tensors([claims[-1].index])[0].numpy())
-    if found is None or found.label != claims[-1].prediction:
-        raise InputError(
-            f"{run.path} cannot be resumed: the memory does not answer input {claims[-1].index} as it is recorded; "
-            "give the memory itself, not an older copy"
-        )
-
-
-def certify_into(
-    run: runs.Run,
-    smoothed: Smoothed,
-    procedure: Procedure,
-    data: Dataset,
-    *,
-    on_draws: Callable[[int], None] = lambda _: None,
-    on_record: Callable[[Record], None] = lambda _: None,
-    member_calls: MemberCalls | None = None,
-) -> None:
-    """Certify what is planned and not recorded yet; each record is on disk before the next is announced.
-
-    Another model, noise, procedure, data set or memory than the run's is refused, and so is going on with a model that
-    has no fingerprint: nobody could tell whether it is the same. A region is safe in the memory before its record is
-    written: after a kill between the two, inserting it again changes nothing. `member_calls` counts what the members of
-    an ensemble are asked.
-    """
-    compiled, config = _compiled(smoothed, data), run.config
-    given = {
-        "classifier": (config.classifier, compiled.description),
-        "noise": (config.noise, smoothed.noise.for_inputs(data.tensors([0])).describe()),
-        "procedure": (config.procedure, procedure.describe()),
-        "seed": (config.seed, smoothed.seed),
-        "data": (config.data.fingerprint, data.fingerprint),
-        "sigma_search": (config.sigma_search, None if smoothed.search is None else smoothed.search.describe()),
-    }
-    for name, (then, now) in given.items():
-        if plain(then) != plain(now):
-            raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
-    if config.memory != _memory(smoothed, compiled, data):  # last: it makes the memory if it is not there
-        raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
-    with run.writing() as writer:
-        records = run.records()
-        recorded = {record.index for record in records}
-        _check_remembered(run, smoothed, data, records)
-        if recorded and compiled.description["fingerprint"] is None:
-            raise InputError(
-                f"{run.path} cannot be resumed: its model is a function without a fingerprint, so nobody can tell "
-                "whether it is the same; certify into a new folder, or give the function a `fingerprint` attribute"
-            )
-        todo = [index for index in run.planned if index not in recorded]
-        if not todo:
-            return
-        last = time.perf_counter()
-        certificates = smoothed.certifying(
-            data.tensors(todo), procedure, on_draws=on_draws, member_calls=member_calls, compiled=compiled
-        )
-        for row, certificate in certificates:
-            now = time.perf_counter()
-            record = Record.of(todo[row], int(data.labels[todo[row]]), certificate, now - last)
-            last = now
-            writer.append(record)
-            on_record(record)
 
 
 def certify(
@@ -178,6 +55,7 @@ def certify(
     batch_size: int | None = None,
     device: str | None = None,
     workers: int | None = None,
+    pool: Pool | None = None,
     data_root: Path | None = None,
     command: Sequence[str] = (),
     observer: Observer = SILENT,
@@ -200,7 +78,7 @@ def certify(
         subset: which inputs. Default: all.
         search: how each input gets its own strength of noise. Default: all have that of `noise`.
         memory: where certified regions are kept, through which the classifier answers. Default: none.
-        backend, batch_size, workers: how the model is run; see `Smoothed`.
+        backend, batch_size, workers, pool: how and where the model is run; see `Smoothed`.
         calibration: of an int8 backend: training inputs, or DATA:split. Default: the training split of `data`.
         device: where to run. Default: where a module is; the best there is for files.
         data_root: where the files of named data sets lie.
@@ -228,6 +106,7 @@ def certify(
         device=classifier.device,
         batch_size=batch_size,
         workers=workers,
+        pool=pool,
         backend=backend,
         calibration=calibrating,
         search=found,
@@ -248,7 +127,8 @@ def certify(
     with using_out(out):
         run = Run.start(out, config, command=command_line(command))
     run.data = dataset
-    calls = certify_observed(run, smoothed, procedure, dataset, observer)
+    calls = MemberCalls()
+    certify_observed(run, smoothed, procedure, dataset, observer, calls)
     if calls.per_member and isinstance(classifier.model, ensembles.Ensemble):
         observer.message(add_evaluations(out, calls.per_member, classifier.model.cost))
     if found is not None and remembered is None:
@@ -260,13 +140,14 @@ def certify(
 
 
 def certify_observed(
-    run: runs.Run, smoothed: Smoothed, procedure: Procedure, data: Dataset, observer: Observer
-) -> MemberCalls:
-    """Certify what is left of a run; the observer, and the log in its folder, count draws and hear how it goes.
-
-    Returns how often the members of an ensemble were asked.
-    """
-    calls = MemberCalls()
+    run: runs.Run,
+    smoothed: Smoothed,
+    procedure: Procedure,
+    data: Dataset,
+    observer: Observer,
+    member_calls: MemberCalls | None = None,
+) -> None:
+    """Certify what is left of a run; the observer, and the log in its folder, count draws and hear how it goes."""
     done, per_input = run.records(), procedure.most_draws()
     outcome = Outcome(len(run.planned), procedure.fixed_draws())
     for record in done:
@@ -282,9 +163,8 @@ def certify_observed(
             under_way.reach(max(under_way.done, per_input * outcome.inputs), note=str(outcome))
 
         certify_into(
-            run, smoothed, procedure, data, on_draws=under_way.advance, on_record=on_record, member_calls=calls
+            run, smoothed, procedure, data, on_draws=under_way.advance, on_record=on_record, member_calls=member_calls
         )
-    return calls
 
 
 def _one_sided(dataset: Dataset, subset: Subset) -> str | None:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.audit.rebuild import other_circumstances, refuse_soft
@@ -81,10 +82,7 @@ def predict(
     shape = classifier.input_shape
     if shape is None:
         raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")
-    batches = []
-    for path in map(Path, inputs):
-        x, is_8_bit = read_inputs(path, shape)
-        batches.append((path, torch.from_numpy(x), is_8_bit))
+    batches = [(Path(path), *_read(Path(path), shape)) for path in inputs]
     if opened is not None:
         calibrating = run_calibration(opened, calibration, None, data_root)
         smoothed = _certified(opened, classifier, seed, workers, calibrating, remembered, observer)
@@ -113,12 +111,21 @@ def predict(
     ]
 
 
+def _read(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, bool]:
+    """Inputs of a file, (B, *shape), and whether they were 8-bit."""
+    try:
+        batch, eight_bit = read_inputs(path, shape)
+    except InputError as error:
+        raise InputError(f"--input {error}") from None
+    return torch.from_numpy(batch), eight_bit
+
+
 def _certified(
     run: Run,
     classifier: Classifier,
     seed: int | None,
     workers: int | None,
-    calibration: torch.Tensor | None,
+    calibration: Tensor | None,
     memory: Memory | None,
     observer: Observer,
 ) -> Smoothed:

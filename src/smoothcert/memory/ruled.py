@@ -1,0 +1,44 @@
+"""What the rule makes of a certificate, and what is kept of it beside its region."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from smoothcert.memory.rule import Ruling
+from smoothcert.procedures import Certificate, FromDraws, Scope
+from smoothcert.stats.rounding import down
+
+WHOLE = 1e15  # from here on floats have no decimals to round
+
+
+def about(certificate: Certificate) -> dict[str, Any]:
+    """The certificate behind a region, in short."""
+    return {
+        "radius": certificate.radius,
+        "alpha": certificate.alpha,
+        "draws": certificate.draws,
+        "noise": dict(certificate.noise),
+        "procedure": dict(certificate.procedure),
+        "seed": certificate.seed,
+        "input_id": certificate.input_id,
+    }
+
+
+def ruled(old: Certificate, ruling: Ruling, region: int | None, classes: Mapping[int, int]) -> Certificate:
+    """The certificate as the memory has it, with a reason that says what changed; `classes` are those of regions."""
+    said = FromDraws(old.label, old.radius, old.reason, region, ruling.cut_by)
+    new = dataclasses.replace(old, label=ruling.label, radius=ruling.radius, scope=Scope.MEMORY, from_draws=said)
+    reason = old.reason
+    if new.overruled:
+        reason = f"region {region} of class {new.label} contains it and answers; the draws said {old.label}: {reason}"
+    elif new.supplied:
+        reason = f"region {region} of class {new.label} contains it and answers; the draws abstained: {reason}"
+    elif new.cut and ruling.cut_by is not None:
+        radius = down(old.radius, 4) if old.radius < WHOLE else repr(old.radius)
+        whole = "nothing is left" if new.abstained else f"cut from {radius}"
+        reason = f"{reason}; {whole} beside region {ruling.cut_by} of class {classes[ruling.cut_by]}"
+    elif new.radius > old.radius:
+        reason = f"{reason}; region {region} reaches further"
+    return dataclasses.replace(new, reason=reason)
