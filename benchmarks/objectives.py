@@ -12,13 +12,15 @@ from pathlib import Path
 
 from smoothcert.analysis import Results, acr_interval, average_certified_radius, compare, read
 from smoothcert.analysis.comparison import plus
-from smoothcert.cli.certify import certify
-from smoothcert.datasets import load
+from smoothcert.datasets import Subset, load
 from smoothcert.present.tables import radius_ends
+from smoothcert.procedures import Fixed
 from smoothcert.stats.rounding import down, up
-from smoothcert.training import Epoch
 from smoothcert.training.recipes import Recipe, find
 from smoothcert.training.recipes.build import change
+from smoothcert.workflows.certify import certify
+from smoothcert.workflows.choices import NoiseChoice
+from smoothcert.workflows.terminal import terminal_observer
 from smoothcert.workflows.train import train_recipe
 
 METHODS = ("gaussian", "consistency", "smoothadv", "smoothmix", "macer", "advmacer")
@@ -36,20 +38,21 @@ def recipe_of(method: str, options: argparse.Namespace) -> Recipe:
 def run(method: str, options: argparse.Namespace) -> Path:
     """Train and certify, or what is left of it. Gives the folder of the method."""
     folder = options.out / method
-
-    def told(epoch: Epoch) -> None:
-        print(f"{method}: epoch {epoch.number} of {epoch.epochs}, {epoch.accuracy:.1%} right under noise", flush=True)
-
-    train_recipe(recipe_of(method, options), load("mnist5k", "train"), seed=options.seed, out=folder, on_epoch=told)
-    certify(
-        model=[folder / "model.safetensors"],
-        data="mnist5k",
-        out=folder / "run",
-        n=options.n,
-        start=options.start,
-        limit=options.images,
-        backend=options.backend,
-    )
+    print(method, flush=True)
+    with terminal_observer() as observer:
+        train_recipe(
+            recipe_of(method, options), load("mnist5k", "train"), seed=options.seed, out=folder, observer=observer
+        )
+        certify(
+            folder / "model.safetensors",
+            "mnist5k",
+            noise=NoiseChoice(),
+            procedure=Fixed(n=options.n),
+            out=folder / "run",
+            subset=Subset(start=options.start, limit=options.images),
+            backend=options.backend,
+            observer=observer,
+        )
     return folder
 
 

@@ -3,11 +3,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from scipy import special
+from simulated_runs import simulated_config
 
-from smoothcert.procedures import Ask, Certificate, Fixed, Own, Scope, converse
+from smoothcert.procedures import Ask, Certificate, Fixed, FromDraws, Scope, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
 
@@ -32,8 +34,8 @@ def certificate(votes: int, *, scope: Scope = Scope.FIXED, norm: str = "l2") -> 
         return Tally((0, ask.n) if ask.purpose == "choose" else (100 - votes, votes))
 
     made = converse(procedure.certify(NormalGeometry(norm=norm)), draw)
-    own = Own(made.label, made.radius, made.reason, region=1) if scope is Scope.MEMORY else None
-    return replace(made, scope=scope, own=own, noise={"name": "gaussian", "sigma": 0.25, "norm": norm})
+    own = FromDraws(made.label, made.radius, made.reason, region=1) if scope is Scope.MEMORY else None
+    return replace(made, scope=scope, from_draws=own, noise={"name": "gaussian", "sigma": 0.25, "norm": norm})
 
 
 @pytest.fixture
@@ -43,13 +45,10 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
     def make(
         name: str, indices: Sequence[int], votes: Sequence[int], *, scope: Scope = Scope.FIXED, norm: str = "l2"
     ) -> Path:
-        config = {
-            "indices": list(indices),
-            "data": {"name": "digits", "split": "test"},
-            "noise": {"name": "gaussian", "sigma": 0.25, "norm": norm},
-            "procedure": Fixed(n0=10, n=100).describe(),
-        }
-        run = Run.start(tmp_path / name, config)
+        about: dict[str, Any] = {"noise": {"name": "gaussian", "sigma": 0.25, "norm": norm}}
+        about |= {"memory": "m"} if scope is Scope.MEMORY else {}
+        about |= {"sigma_search": {"method": "grid"}} if scope is Scope.OWN else {}
+        run = Run.start(tmp_path / name, simulated_config(indices, classifier={}, **about))
         with run.writing() as writer:
             for index, count in zip(indices, votes, strict=False):
                 writer.append(Record.of(index, 1, certificate(count, scope=scope, norm=norm), 0.5))

@@ -4,6 +4,8 @@
 >>> g = sc.Smoothed(model, num_classes=10, noise=sc.Gaussian(sigma=0.25))
 >>> certificate, = g.certify(x, sc.Fixed(n=100_000, alpha=0.001))
 >>> certificate.label, certificate.radius
+>>> run = sc.certify(model, (x, y), noise=sc.Gaussian(sigma=0.25), out="runs/a")
+>>> print(run.table())
 
 Names are loaded when first used, so that reading and analysing runs does not wait for torch.
 """
@@ -54,6 +56,12 @@ if TYPE_CHECKING:
     from smoothcert.training import objectives as objectives
     from smoothcert.training import recipes as recipes
     from smoothcert.training import train as train
+    from smoothcert.workflows.certify import certify as certify
+    from smoothcert.workflows.compare import compare as compare
+    from smoothcert.workflows.observer import Observer as Observer
+    from smoothcert.workflows.run import Run as Run
+    from smoothcert.workflows.sources import load_model as load_model
+    from smoothcert.workflows.sources import save_model as save_model
 
 _HOMES = {
     "smoothcert.procedures": (
@@ -83,6 +91,11 @@ _HOMES = {
     "smoothcert.memory": ("Memory",),
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),
+    "smoothcert.workflows.certify": ("certify",),
+    "smoothcert.workflows.compare": ("compare",),
+    "smoothcert.workflows.observer": ("Observer",),
+    "smoothcert.workflows.run": ("Run",),
+    "smoothcert.workflows.sources": ("load_model", "save_model"),
     "smoothcert.stats": ("ClopperPearson", "EmpiricalBernstein", "Hoeffding", "Tally"),
 }
 _MODULES = {

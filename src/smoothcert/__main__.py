@@ -1,10 +1,16 @@
 """`python -m smoothcert`, and the command `smoothcert`."""
 
+import os
+import signal
 import sys
+from types import FrameType
+from typing import NoReturn
 
 
 def main() -> None:
     """The entry point. Ctrl-C is answered by the command; here, while it is loaded and made, which takes a moment."""
+    if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as in the background of a shell
+        signal.signal(signal.SIGINT, _first_interrupt)
     try:
         from smoothcert.cli import main as run  # noqa: PLC0415
 
@@ -12,6 +18,16 @@ def main() -> None:
     except KeyboardInterrupt:
         print("\nsmoothcert: interrupted; run the same command again", file=sys.stderr)
         sys.exit(130)
+
+
+def _first_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    signal.signal(signal.SIGINT, _second_interrupt)
+    raise KeyboardInterrupt
+
+
+def _second_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
+    """Whoever is still tidying up is left alone no longer: what is on disk stands a kill at any moment."""
+    os._exit(130)
 
 
 if __name__ == "__main__":

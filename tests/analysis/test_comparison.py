@@ -9,6 +9,7 @@ from scipy import stats
 
 from smoothcert.analysis import Results, average_certified_radius, certified_accuracy, compare
 from smoothcert.analysis.comparison import Duel, plus
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.present import comparison_table
 from smoothcert.present.comparison_table import p_text
@@ -19,7 +20,7 @@ rows = st.lists(st.tuples(st.booleans(), st.floats(0, 4)), min_size=1, max_size=
 
 def results(name: str, given: list[tuple[bool, float]], **settings: object) -> Results:
     records = tuple(Record(i, 1, int(right), radius) for i, (right, radius) in enumerate(given))
-    return Results(name, records, settings=settings)
+    return Results(name, records, settings=Settings(**settings))
 
 
 @given(rows)

@@ -5,24 +5,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulated_runs import simulated_config
 
 from smoothcert.analysis import read_all, summarise
 from smoothcert.noise import Gaussian
 from smoothcert.present import markdown
 from smoothcert.procedures import Ask, Fixed, Procedure, Staged, converse
-from smoothcert.runs import Record, Run
+from smoothcert.runs import DataConfig, Record, Run
 from smoothcert.stats import Tally
 
 
 def write(path: Path, procedure: Procedure, shares: list[float], seconds: float, **more: Any) -> Path:
     """A run whose input i gets this share of votes for class 0, in every wish."""
-    config = {
-        "indices": list(range(len(shares))),
-        "procedure": procedure.describe(),
-        "fixed_draws": procedure.fixed_draws(),
-        **more,
-    }
-    run = Run.start(path, config)
+    about = {"procedure": procedure.describe(), "noise": {}, "classifier": {}} | more
+    run = Run.start(path, simulated_config(range(len(shares)), **about))
     with run.writing() as writer:
         for i, share in enumerate(shares):
 
@@ -32,6 +28,10 @@ def write(path: Path, procedure: Procedure, shares: list[float], seconds: float,
             made = converse(procedure.certify(Gaussian(0.25)), draw)
             writer.append(Record.of(i, 0, replace(made, classifier=more.get("classifier", {})), seconds))
     return path
+
+
+def data(name: str, fingerprint: str) -> DataConfig:
+    return DataConfig(name=name, split="test", size=1, fingerprint=fingerprint, distinct=1)
 
 
 def test_shares_and_factors(tmp_path: Path) -> None:
@@ -67,10 +67,10 @@ def test_without_a_fixed_run_there_is_no_time_to_compare(tmp_path: Path) -> None
     assert row.savings.time_rf is None
 
 
-@pytest.mark.parametrize("other", [{"data": {"name": "cifar10", "fingerprint": "b"}}, {"classifier": {"kind": "b"}}])
+@pytest.mark.parametrize("other", [{"data": data("cifar10", "b")}, {"classifier": {"kind": "b"}}])
 def test_the_time_of_other_data_or_another_model_is_no_measure(tmp_path: Path, other: dict[str, Any]) -> None:
     staged = Staged(radius=0.25, stages=(100, 1_000, 120_000), n0=100)
-    about: dict[str, Any] = {"data": {"name": "mnist", "fingerprint": "a"}, "classifier": {"kind": "a"}}
+    about: dict[str, Any] = {"data": data("mnist", "a"), "classifier": {"kind": "a"}}
     a = write(tmp_path / "staged", staged, [1.0], 0.5, **about)
     b = write(tmp_path / "other", Fixed(n=100_000), [1.0], 10.0, **(about | other))
     c = write(tmp_path / "fixed", Fixed(n=100_000), [1.0], 20.0, **about)

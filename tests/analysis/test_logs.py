@@ -38,7 +38,7 @@ def test_read_names_it_after_the_file(log) -> None:
     assert results.name == "model sigma0.25"
     assert results.planned is None
     assert results.warnings == ()
-    assert results.settings["source"] == "public log"
+    assert results.settings.source == "public log"
     assert len(results.records) == 100
 
 
@@ -188,7 +188,7 @@ def test_missing_rows_in_between_are_named() -> None:
 
 def test_the_note_on_rounded_radii(log) -> None:
     def note(*radii: str) -> str | None:
-        return read(log(HEADER + "".join(f"{i}\t1\t1\t{r}\t1\t1\n" for i, r in enumerate(radii)))).settings.get("note")
+        return read(log(HEADER + "".join(f"{i}\t1\t1\t{r}\t1\t1\n" for i, r in enumerate(radii)))).settings.note
 
     assert note("0.378", "1.34", "9.55e-05", "0.0") == (
         "the author rounded radii to 3 digits, to nearest: a claim at a radius of the table may be off by half a unit "

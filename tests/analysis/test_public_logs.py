@@ -42,7 +42,7 @@ def test_average_certified_radius(name: str, rows: int, acr: float) -> None:
     results = read(LOGS / f"{name}.tsv")
     assert len(results.records) == rows
     assert round(average_certified_radius(results.records), 4) == acr
-    assert "rounded radii to 3 digits" in results.settings["note"]
+    assert "rounded radii to 3 digits" in str(results.settings.note)
     assert len(results.warnings) == ("truncated" in name)
 
 

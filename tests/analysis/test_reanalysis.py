@@ -9,12 +9,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
+from simulated_runs import simulated_config
 
-from smoothcert.analysis import Results, read, reanalyse
+from smoothcert.analysis import Results, Settings, read, reanalyse
 from smoothcert.analysis.reanalysis import subset_votes
 from smoothcert.core.errors import InputError
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
-from smoothcert.procedures import Ask, Fixed, Own, Procedure, Scope, Sequential, Staged, converse
+from smoothcert.procedures import Ask, Fixed, FromDraws, Procedure, Scope, Sequential, Staged, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import EmpiricalBernstein, Hoeffding, Tally
 from smoothcert.stats.tally import SCORE_UNIT
@@ -36,8 +37,10 @@ def tally(ask: Ask, share: float) -> Tally:
 
 
 def written(path: Path, noise: Noise, procedure: Procedure, shares: list[float], **changes: object) -> Path:
-    config = {"indices": list(range(len(shares))), "noise": noise.describe(), "procedure": procedure.describe()}
-    run = Run.start(path, config)
+    about = {"noise": noise.describe(), "procedure": procedure.describe(), "classifier": {}, "num_classes": 3}
+    if changes.get("scope") is Scope.MEMORY:
+        about["memory"] = "m"
+    run = Run.start(path, simulated_config(range(len(shares)), **about))
     with run.writing() as writer:
         for i, share in enumerate(shares):
             made = converse(procedure.certify(noise), lambda ask, share=share: tally(ask, share))
@@ -52,7 +55,7 @@ def test_the_same_settings_reproduce_every_bit(tmp_path: Path, noise: Noise, pro
     run = read(written(tmp_path / "run", noise, procedure, [1.0, 0.998, 0.9, 0.7, 0.52, 0.4, 0.0]))
     for again in (reanalyse(run), reanalyse(run, alpha=procedure.alpha), reanalyse(run, n=procedure.n)):
         assert again.records == run.records, "label, radius, p_lower, p_upper, votes, reason"
-        assert again.settings["procedure"] == run.settings["procedure"]
+        assert again.settings.procedure == run.settings.procedure
 
 
 @settings(deadline=None)
@@ -70,7 +73,7 @@ def in_memory(procedure: Fixed, noise: Noise, shares: list[float]) -> Results:
     for i, share in enumerate(shares):
         made = converse(procedure.certify(noise), lambda ask, share=share: tally(ask, share))
         records.append(Record.of(i, 0, dataclasses.replace(made, noise=noise.describe()), 0.5))
-    return Results("run", tuple(records), settings={"procedure": procedure.describe()})
+    return Results("run", tuple(records), settings=Settings(procedure=procedure.describe()))
 
 
 @given(st.lists(st.integers(0, 400), min_size=1, max_size=6).filter(any), st.data())
@@ -119,9 +122,9 @@ def test_fewer_draws_are_a_run_of_fewer_draws() -> None:
     assert unanimous.certificate.votes == (100, 0, 0)
     assert unanimous.certificate.p_lower == pytest.approx(0.01 ** (1 / 100), rel=1e-12)
     assert (unanimous.draws, unanimous.seconds) == (200, None), "nobody measured the time"
-    assert fewer.settings["procedure"]["n"] == 100
-    assert fewer.settings["alpha"] == 0.01
-    assert fewer.settings["fixed_draws"] == 200
+    assert (fewer.settings.procedure or {})["n"] == 100
+    assert fewer.settings.alpha == 0.01
+    assert fewer.settings.fixed_draws == 200
     assert fewer.note == "computed again from the stored votes at alpha 0.01 with n = 100"
     assert reanalyse(result, n=100) == reanalyse(result, n=100) != reanalyse(result, n=100, seed=1)
     assert reanalyse(result, alpha=0.01).records[0].seconds == 0.5
@@ -153,7 +156,7 @@ def test_what_cannot_be_asked_for_is_refused(change: dict, words: str) -> None:
         ),
         (
             lambda path: written(
-                path, Gaussian(0.5), Fixed(n=100), [1.0], scope=Scope.MEMORY, own=Own(0, 9.0, "", region=1)
+                path, Gaussian(0.5), Fixed(n=100), [1.0], scope=Scope.MEMORY, from_draws=FromDraws(0, 9.0, "", region=1)
             ),
             "depend on a memory",
         ),
@@ -179,4 +182,4 @@ def test_soft_scores_have_no_subsets_and_logs_no_votes() -> None:
     with pytest.raises(InputError, match="log keeps no votes"):
         reanalyse(Results("log", (Record(0, 1, 1, 0.5),)), alpha=0.01)
     with pytest.raises(InputError, match="describes no procedure that can be"):
-        reanalyse(dataclasses.replace(soft, settings={"procedure": {"name": "fixed", "m": 3}}), alpha=0.01)
+        reanalyse(dataclasses.replace(soft, settings=Settings(procedure={"name": "fixed", "m": 3})), alpha=0.01)

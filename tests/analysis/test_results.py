@@ -3,18 +3,23 @@ import re
 from pathlib import Path
 
 import pytest
+from simulated_runs import read_run, write_run
 
-from smoothcert.analysis import Results, read, read_all, shared, subset_warnings
+from smoothcert.analysis import Results, Settings, read, read_all, shared, subset_warnings
 from smoothcert.core.errors import InputError
-from smoothcert.procedures import Scope
-from smoothcert.runs import Record
+from smoothcert.procedures import Fixed, Scope
+from smoothcert.runs import DataConfig, Record
 
 HUGE = [{"purpose": "bound", "classes": 2, "votes": {"1": 10**400}}]
 
 
 def results(name: str, indices, label: int = 1, **settings) -> Results:
     records = tuple(Record(i, label, label, 0.5) for i in indices)
-    return Results(name, records, len(records), settings)
+    return Results(name, records, len(records), Settings(**settings))
+
+
+def data(name: str, split: str = "test", fingerprint: str = "a" * 64) -> DataConfig:
+    return DataConfig(name=name, split=split, size=9, fingerprint=fingerprint, distinct=9)
 
 
 def test_a_finished_run(make_run) -> None:
@@ -26,13 +31,17 @@ def test_a_finished_run(make_run) -> None:
     assert got.records[0].draws == 110
     # 100 of 100 votes at alpha = 0.001: 0.25 Phi^-1(0.001^(1/100)), by mpmath
     assert got.records[0].radius == pytest.approx(0.3751187560301591, rel=1e-12)
-    assert got.settings["noise"] == {"name": "gaussian", "sigma": 0.25, "norm": "l2"}
-    assert got.settings["data"] == {"name": "digits", "split": "test"}
-    assert got.settings["procedure"]["n"] == 100
-    assert (got.settings["alpha"], got.settings["scope"], got.norm) == (0.001, "fixed classifier", "l2")
-    assert "indices" not in got.settings
+    assert got.settings.noise == {"name": "gaussian", "sigma": 0.25, "norm": "l2"}
+    assert got.settings.data is not None
+    assert (got.settings.data.name, got.settings.data.split) == ("digits", "test")
+    assert got.settings.procedure == Fixed(n0=10, n=100).describe()
+    assert (got.settings.alpha, got.settings.scope, got.norm) == (0.001, "fixed classifier", "l2")
+    assert got.settings.fixed_draws == 110
     assert got.subset == "0-40, every 20th"
-    json.dumps(dict(got.settings))
+    told = json.loads(json.dumps(got.settings.to_json()))
+    assert told["procedure"]["n"] == 100
+    assert "indices" not in told
+    assert "memory" not in told, "what there is not is not told"
 
 
 def test_an_unfinished_run_says_how_to_finish(make_run) -> None:
@@ -58,15 +67,15 @@ def test_a_restricted_scope_is_a_warning(make_run, scope: Scope, meaning: str) -
     assert len(got.warnings) == 1
     assert got.warnings[0].startswith("2 of 2 certificates")
     assert meaning in got.warnings[0]
-    assert got.settings["scope"] == str(scope)
+    assert got.settings.scope == str(scope)
 
 
-@pytest.mark.parametrize("indices", [None, "0,1", [0, 0], [0, "1"], [0, True], {"a": 1}])
+@pytest.mark.parametrize("indices", [None, "0,1", [0, 0], [0, "1"], [0, True], {"a": 1}, []])
 def test_a_run_without_a_plan_is_refused(make_run, indices) -> None:
     path = make_run("damaged", range(2), [100, 99])
-    config = json.loads((path / "run.json").read_text())
-    (path / "run.json").write_text(json.dumps(config | {"indices": indices}))
-    with pytest.raises(InputError, match="does not say which inputs are planned"):
+    config, lines = read_run(path)
+    write_run(path, config | {"indices": indices}, lines)
+    with pytest.raises(InputError, match=r"run.json was damaged or changed: .*(indices|planned)"):
         read(path)
 
 
@@ -75,9 +84,9 @@ def test_a_run_without_a_plan_is_refused(make_run, indices) -> None:
 )
 def test_a_record_that_cannot_be_is_refused(make_run, edit: dict) -> None:
     path = make_run("odd", range(1), [100])
-    line = json.loads((path / "records.jsonl").read_text())
-    line["certificate"] |= edit
-    (path / "records.jsonl").write_text(json.dumps(line) + "\n")
+    config, lines = read_run(path)
+    lines[0]["certificate"] |= edit
+    write_run(path, config, lines)
     with pytest.raises(InputError, match=r"records\.jsonl.*(input 0|line 1)"):
         read(path)
 
@@ -121,22 +130,22 @@ def test_other_labels_are_named() -> None:
 
 
 def test_other_data_and_norms_are_named() -> None:
-    a = results("a", range(3), data={"name": "mnist", "split": "test"}, norm="l2")
-    b = results("b", range(3), data={"name": "mnist", "split": "train"}, norm="l1")
+    a = results("a", range(3), data=data("mnist"), norm="l2")
+    b = results("b", range(3), data=data("mnist", "train", "b" * 64), norm="l1")
     unknown = results("log", range(3))
     assert subset_warnings([a, b, unknown]) == [
-        "the results are of different data sets (a: mnist test, b: mnist train); they cannot be compared",
+        "the results are of different data sets (a: mnist test aaaaaaaa, b: mnist train bbbbbbbb); they cannot be "
+        "compared",
         "the results are of different norms (a: l2, b: l1); they cannot be compared",
     ]
     assert subset_warnings([a, unknown]) == []
 
 
 def test_the_fingerprint_decides_which_data_they_are() -> None:
-    data = {"name": "mnist", "split": "test"}
-    a = results("a", range(3), data={**data, "fingerprint": "a" * 64})
-    b = results("b", range(3), data={**data, "fingerprint": "b" * 64})
-    renamed = results("renamed", range(3), data={"name": "mine", "split": "test", "fingerprint": "a" * 64})
-    unknown = results("unknown", range(3), data=data)
+    a = results("a", range(3), data=data("mnist"))
+    b = results("b", range(3), data=data("mnist", fingerprint="b" * 64))
+    renamed = results("renamed", range(3), data=data("mine"))
+    unknown = results("unknown", range(3))
     assert subset_warnings([a, b]) == [
         "the results are of different data sets (a: mnist test aaaaaaaa, b: mnist test bbbbbbbb); they cannot be "
         "compared"
@@ -144,15 +153,15 @@ def test_the_fingerprint_decides_which_data_they_are() -> None:
     assert subset_warnings([a, renamed]) == []
     assert subset_warnings([a, unknown]) == []
     assert len(subset_warnings([unknown, a, b])) == 1
-    assert len(subset_warnings([unknown, renamed])) == 1
+    assert subset_warnings([unknown, renamed]) == []
 
 
 def test_shared_keeps_the_common_inputs_in_one_order() -> None:
     a, b = shared([results("a", [5, 3, 1, 9]), results("b", [9, 1, 5])])
     assert [r.index for r in a.records] == [r.index for r in b.records] == [1, 5, 9]
-    assert a.settings["restricted"] == "3 shared inputs of 4"
+    assert a.settings.restricted == "3 shared inputs of 4"
     assert a.planned is None
-    assert "restricted" not in b.settings
+    assert b.settings.restricted is None
     assert b.planned == 3
     assert subset_warnings([a, b]) == []
     assert shared([]) == []

@@ -1,34 +1,34 @@
 import statistics
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothcert.analysis import Results, Spread, average, averages, by_method, summarise
+from smoothcert.analysis import Results, Settings, Spread, average, averages, by_method, summarise
 from smoothcert.core.errors import InputError
-from smoothcert.runs import Record
+from smoothcert.runs import DataConfig, ModelConfig, Record
 
 
 def run(name: str, radii: list[float], seed: int = 0, sigma: float = 0.25, **more: object) -> Results:
-    settings = {
+    settings: dict[str, Any] = {
         "procedure": {"name": "fixed", "n": 100},
         "noise": {"name": "gaussian", "sigma": sigma},
         "seed": seed,
-        "model": {"file": f"{name}.safetensors", "fingerprint": name, "architecture": {"name": "lenet"}},
+        "model": ModelConfig(files=(f"{name}.safetensors",), fingerprint=name, architecture={"name": "lenet"}),
         "classifier": {"kind": "LeNet", "fingerprint": name},
-        "versions": {"numpy": str(seed)},
         **more,
     }
-    return Results(name, tuple(Record(i, 1, 1, r) for i, r in enumerate(radii)), settings=settings)
+    return Results(name, tuple(Record(i, 1, 1, r) for i, r in enumerate(radii)), settings=Settings(**settings))
 
 
 def test_runs_that_differ_in_seed_and_weights_are_one_method() -> None:
     a, b = run("a", [0.1], 0), run("b", [0.2], 1)
     other = run("c", [0.3], sigma=0.5)
-    log = Results("log", a.records, settings={"source": "public log"})
+    log = Results("log", a.records, settings=Settings(source="public log"))
     fewer = run("d", [0.1, 0.2], 2)
-    other_data = run("e", [0.1], data={"name": "digits", "fingerprint": "x"})
+    other_data = run("e", [0.1], data=DataConfig(name="digits", split="test", size=1, fingerprint="x", distinct=1))
     groups = by_method([a, other, b, log, log, fewer, other_data])
     assert [[r.name for r in group] for group in groups] == [["a", "b"], ["c"], ["log"], ["log"], ["d"], ["e"]]
 
@@ -39,7 +39,7 @@ def test_what_follows_from_weights_or_is_of_one_run_is_no_method() -> None:
     def compiled(name: str, seed: int, backend: str = "openvino-int8") -> Results:
         about = {"name": backend, "version": str(seed), "digest": name, "agreement": seed / 10, "calibration": "c"}
         classifier = {"fingerprint": name, "backend": about}
-        return run(name, [0.1], seed, classifier=classifier, memory={"id": name}, note=f"{seed} were overruled")
+        return run(name, [0.1], seed, classifier=classifier, memory=name, note=f"{seed} were overruled")
 
     groups = by_method([compiled("a", 0), compiled("b", 1), compiled("c", 2, "openvino")])
     assert [[r.name for r in group] for group in groups] == [["a", "b"], ["c"]]

@@ -5,11 +5,11 @@ import math
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
-import numpy
 import pytest
-import scipy
 import torch
+from simulated_runs import simulated_config
 
 from smoothcert.audit import audit_run
 from smoothcert.core.errors import InputError
@@ -19,7 +19,7 @@ from smoothcert.procedures import (
     Budgeted,
     Certificate,
     Fixed,
-    Own,
+    FromDraws,
     Procedure,
     Scope,
     Sequential,
@@ -73,14 +73,8 @@ def certificate(noise: Noise, procedure: Procedure, share: float, name: str) -> 
 def written(path: Path, noise: Noise, procedure: Procedure) -> Run:
     shares = [1.0, 0.97, 0.8, 0.6, 0.5]
     described = {key: value for key, value in noise.describe().items() if key != "offset"}
-    config = {
-        "model": {}, "classifier": {}, "num_classes": 3, "noise": described, "procedure": procedure.describe(),
-        "fixed_draws": procedure.fixed_draws(), "seed": 0, "labels": [0] * len(shares),
-        "indices": list(range(len(shares))),
-        "data": {"size": 5, "subset": {"start": 0, "every": 1, "limit": None}, "distinct": 5},
-        "versions": {"numpy": numpy.__version__, "scipy": scipy.__version__},
-    }  # fmt: skip
-    run = Run.start(path, config)
+    about: dict[str, Any] = {"noise": described, "procedure": procedure.describe(), "classifier": {}, "num_classes": 3}
+    run = Run.start(path, simulated_config(range(len(shares)), labels=(0,) * len(shares), **about))
     with run.writing() as writer:
         for i, share in enumerate(shares):
             writer.append(Record.of(i, 0, certificate(noise, procedure, share, str(i)), 0.5))
@@ -124,8 +118,8 @@ def test_a_memory_is_not_shown_by_votes(tmp_path: Path) -> None:
         for record in records:
             assert record.certificate is not None
             region = None if record.abstained else 1
-            own = Own(record.prediction, record.radius, record.certificate.reason, region)
-            scoped = dataclasses.replace(record.certificate, scope=Scope.MEMORY, own=own)
+            own = FromDraws(record.prediction, record.radius, record.certificate.reason, region)
+            scoped = dataclasses.replace(record.certificate, scope=Scope.MEMORY, from_draws=own)
             writer.append(Record.of(record.index, record.label, scoped, 0.5))
     assert {finding.check for finding in audit_run(run).findings} == {"scope"}
 

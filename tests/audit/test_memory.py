@@ -7,21 +7,25 @@ import sqlite3
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from simulated_runs import read_run, simulated_config
 
 from smoothcert.analysis import read
 from smoothcert.attack.campaign import refuse_scopes
 from smoothcert.audit import audit_run
-from smoothcert.audit.memory import check_memory, recall
-from smoothcert.audit.rebuild import certified
+from smoothcert.audit.memory import check_against_memory, refuse_other_memory
+from smoothcert.audit.rebuild import rebuild
 from smoothcert.audit.redraw import draw_fresh, redraw
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
+from smoothcert.memory.distance import encode
+from smoothcert.memory.store import Region
 from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian
-from smoothcert.procedures import Certificate, Fixed, Own
+from smoothcert.procedures import Certificate, Fixed, FromDraws
 from smoothcert.runs import Record, Run
 from smoothcert.workflows.certify import certify_into, run_config
 
@@ -52,7 +56,7 @@ def smoothed(memory: Memory | None, seed: int = 0) -> Smoothed:
 
 def certify(out: Path, memory: Memory) -> Run:
     g = smoothed(memory)
-    run = Run.start(out, run_config(g, QUICK, DATA, SUBSET, {"file": "net"}))
+    run = Run.start(out, run_config(g, QUICK, DATA, SUBSET))
     certify_into(run, g, QUICK, DATA)
     return run
 
@@ -66,8 +70,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def content(run: Run) -> list[dict[str, Any]]:
-    lines = (run.path / "records.jsonl").read_text().splitlines()
-    return [{k: v for k, v in json.loads(line).items() if k != "seconds"} for line in lines]
+    return [{k: v for k, v in line.items() if k != "seconds"} for line in read_run(run.path)[1]]
 
 
 def test_an_honest_run_holds_and_the_memory_bears_it_out(folder: Path) -> None:
@@ -75,9 +78,10 @@ def test_an_honest_run_holds_and_the_memory_bears_it_out(folder: Path) -> None:
     audit = audit_run(run)
     assert (audit.findings, len(audit.records)) == ((), 20)
     memory = Memory(folder / "m.sqlite")
-    assert list(recall(run, audit.records, memory, DATA)) == []
-    assert run.config["memory"] == {"id": memory.owner["id"] if memory.owner else None}
-    again = certified(run, MODEL, 10, workers=1)
+    assert list(check_against_memory(run, audit.records, memory, DATA)) == []
+    assert memory.owner is not None
+    assert run.config.memory == memory.owner["id"]
+    again = rebuild(run, MODEL, 10, workers=1)
     assert redraw(run, audit.records, again, DATA).findings == ()
     assert draw_fresh(run, audit.records, smoothed(None, seed=5), DATA, 200) == ()
 
@@ -89,11 +93,12 @@ def test_an_older_copy_of_the_memory_is_refused(folder: Path, tmp_path: Path) ->
     shutil.copy(folder / "m.sqlite", tmp_path / "old.sqlite")
     with sqlite3.connect(tmp_path / "old.sqlite") as old:
         old.execute("DELETE FROM regions WHERE id > 3")
+        old.execute("UPDATE memory SET regions = 3, digest = (SELECT digest FROM regions WHERE id = 3)")
     old.close()
     with Memory(tmp_path / "old.sqlite") as memory:
         assert 0 < len(memory) < len(Memory(folder / "m.sqlite"))
         with pytest.raises(InputError, match="it is an older copy"):
-            check_memory(run, memory)
+            refuse_other_memory(run, memory)
         again = Run.open(tmp_path / "run")
         lines = (again.path / "records.jsonl").read_text().splitlines(keepends=True)
         (again.path / "records.jsonl").write_text("".join(lines[:-1]))
@@ -119,7 +124,7 @@ def test_the_note_says_what_the_memory_changed(folder: Path, tmp_path: Path) -> 
     changes = {
         "0 answers were overruled, 0 abstentions answered and 0 regions cut": {},
         "1 answers were overruled, 0 abstentions answered and 0 regions cut": {"label": (old.label + 1) % 10},
-        "0 answers were overruled, 1 abstentions answered and 0 regions cut": {"own": Own(-1, 0.0, "", 1)},
+        "0 answers were overruled, 1 abstentions answered and 0 regions cut": {"from_draws": FromDraws(-1, 0.0, "", 1)},
         "0 answers were overruled, 0 abstentions answered and 1 regions cut": {"radius": old.radius / 2},
     }
     for number, (words, change) in enumerate(changes.items()):
@@ -132,16 +137,16 @@ def test_another_memory_is_refused(folder: Path, tmp_path: Path) -> None:
     run = Run.open(folder / "run")
     other = Memory(tmp_path / "other.sqlite")
     with pytest.raises(InputError, match="is not the one"):
-        check_memory(run, other)
-    with pytest.raises(InputError, match="another configuration"):
+        refuse_other_memory(run, other)
+    with pytest.raises(InputError, match="was started with another memory"):
         certify(folder / "run", other)
     with pytest.raises(InputError, match="answers through a memory; give it"):
-        check_memory(run, None)
+        refuse_other_memory(run, None)
     with pytest.raises(InputError, match="another memory"):
         certify_into(run, smoothed(None), QUICK, DATA)
-    plain = Run.start(tmp_path / "plain", {"indices": []})
+    plain = Run.start(tmp_path / "plain", simulated_config([0]))
     with pytest.raises(InputError, match="certified without a memory"):
-        check_memory(plain, other)
+        refuse_other_memory(plain, other)
     with pytest.raises(InputError, match="attack cannot ask a memory"):
         refuse_scopes(run.records())
 
@@ -159,7 +164,7 @@ def rewritten(folder: Path, out: Path, index: int, **changes: Any) -> Run:
     """The run with one certificate changed."""
     run = Run.open(folder / "run")
     records = run.records()
-    made = Run.start(out, {k: v for k, v in run.config.items() if k != "format"})
+    made = Run.start(out, run.config)
     with made.writing() as writer:
         for row, record in enumerate(records):
             assert record.certificate is not None
@@ -170,12 +175,16 @@ def rewritten(folder: Path, out: Path, index: int, **changes: Any) -> Run:
 
 def test_what_the_rule_does_not_allow_is_found(folder: Path, tmp_path: Path) -> None:
     row, old = certified_one(folder)
-    assert old.own is not None
+    assert old.from_draws is not None
     cases = {
-        "votes": {"own": dataclasses.replace(old.own, radius=old.own.radius + 1, cut_by=1)},
-        "no region": {"own": dataclasses.replace(old.own, region=None)},
-        "cut by nobody": {"radius": old.own.radius / 2, "label": old.own.label, "own": _uncut(old)},
-        "gone by itself": {"radius": 0.0, "label": -1, "own": dataclasses.replace(_uncut(old), region=None)},
+        "votes": {"from_draws": dataclasses.replace(old.from_draws, radius=old.from_draws.radius + 1, cut_by=1)},
+        "no region": {"from_draws": dataclasses.replace(old.from_draws, region=None)},
+        "cut by nobody": {
+            "radius": old.from_draws.radius / 2,
+            "label": old.from_draws.label,
+            "from_draws": _uncut(old),
+        },
+        "gone by itself": {"radius": 0.0, "label": -1, "from_draws": dataclasses.replace(_uncut(old), region=None)},
     }
     for name, changes in cases.items():
         found = audit_run(rewritten(folder, tmp_path / name.replace(" ", "-"), row, **changes)).findings
@@ -184,8 +193,8 @@ def test_what_the_rule_does_not_allow_is_found(folder: Path, tmp_path: Path) -> 
 
 
 def _uncut(certificate: Certificate) -> Any:
-    assert certificate.own is not None
-    return dataclasses.replace(certificate.own, cut_by=None)
+    assert certificate.from_draws is not None
+    return dataclasses.replace(certificate.from_draws, cut_by=None)
 
 
 def test_what_the_memory_denies_is_found(folder: Path, tmp_path: Path) -> None:
@@ -193,9 +202,88 @@ def test_what_the_memory_denies_is_found(folder: Path, tmp_path: Path) -> None:
     index = SUBSET.indices(len(DATA))[row]
     with Memory(folder / "m.sqlite") as memory:
         raised = rewritten(folder, tmp_path / "raised", row, radius=old.radius * 1.001)
-        (finding,) = recall(raised, raised.records(), memory, DATA)
+        (finding,) = check_against_memory(raised, raised.records(), memory, DATA)
         assert (finding.check, finding.index) == ("memory", index)
         assert "the memory answers so as far as" in finding.sentence
         other = rewritten(folder, tmp_path / "other", row, label=(old.label + 1) % 10)
-        (finding,) = recall(other, other.records(), memory, DATA)
+        (finding,) = check_against_memory(other, other.records(), memory, DATA)
         assert "is claimed, region" in finding.sentence
+
+
+def stored(path: Path, region: Region) -> Memory:
+    """The memory with a region written by hand, every digest as it should be."""
+    with sqlite3.connect(path) as store:
+        values = (region.id, region.label, region.radius, region.input, region.about, region.digest)
+        store.execute("INSERT OR REPLACE INTO regions VALUES (?, ?, ?, ?, ?, ?)", values)
+    store.close()
+    return Memory(path)
+
+
+def last_region(folder: Path) -> Region:
+    with Memory(folder / "m.sqlite") as memory:
+        return [region for region, _ in memory.regions()][-1]
+
+
+def test_a_region_larger_than_its_draws_show_is_found(folder: Path, tmp_path: Path) -> None:
+    """A radius and the region behind it are raised together: the memory answers so, and no draw backs it."""
+    row, old = certified_one(folder)
+    said = old.from_draws
+    assert said is not None
+    assert said.region == 1
+    shutil.copy(folder / "m.sqlite", tmp_path / "m.sqlite")
+    with Memory(folder / "m.sqlite") as memory:
+        first = next(region for region, _ in memory.regions())
+    larger = Region.of(1, first.label, first.radius * 1.01, first.input, json.loads(first.about))
+    run = rewritten(folder, tmp_path / "run", row, radius=larger.radius)
+    audit = audit_run(run)
+    index = SUBSET.indices(len(DATA))[row]
+    assert (audit.findings, audit.of_memory) == ((), {index}), "the votes hold, and do not show that radius"
+    assert (audit.holding(), audit.holding(memory_asked=True)) == (19, 20)
+    with stored(tmp_path / "m.sqlite", larger) as memory:
+        assert memory.check() == []
+        found = list(check_against_memory(run, audit.records, memory, DATA))
+    assert [(f.check, f.index) for f in found] == [("memory", index)]
+    assert "whose draws show class" in found[0].sentence
+
+
+def test_a_region_that_no_record_made_backs_nothing(folder: Path, tmp_path: Path) -> None:
+    """An abstention is answered from a region that was put into the memory by hand."""
+    records = Run.open(folder / "run").records()
+    row = next(i for i, record in enumerate(records) if record.abstained)
+    old, index = records[row].certificate, records[row].index
+    assert old is not None
+    assert old.from_draws is not None
+    shutil.copy(folder / "m.sqlite", tmp_path / "m.sqlite")
+    last = last_region(folder)
+    x = DATA.tensors([index])[0].numpy()
+    put = Region.of(last.id + 1, 3, 0.001, encode(x), json.loads(last.about))
+    said = dataclasses.replace(old.from_draws, region=put.id)
+    run = rewritten(folder, tmp_path / "run", row, label=3, radius=0.001, from_draws=said)
+    audit = audit_run(run)
+    assert (audit.findings, audit.of_memory, audit.holding()) == ((), {index}, 19)
+    with stored(tmp_path / "m.sqlite", put) as memory:
+        assert memory.check() == []
+        (finding,) = check_against_memory(run, audit.records, memory, DATA)
+        assert (finding.check, finding.index) == ("memory", index)
+        beside = Region.of(put.id, 3, 0.002, encode(x + np.float32(1e-4)), json.loads(last.about))
+    with stored(tmp_path / "m.sqlite", beside) as memory:
+        (finding,) = check_against_memory(run, audit.records, memory, DATA)
+        assert "which no record of this run that holds made" in finding.sentence
+
+
+def test_regions_of_doubtful_records_back_nothing(folder: Path) -> None:
+    run = Run.open(folder / "run")
+    row, _ = certified_one(folder)
+    index = SUBSET.indices(len(DATA))[row]
+    with Memory(folder / "m.sqlite") as memory:
+        found = list(check_against_memory(run, run.records(), memory, DATA, doubtful={index}))
+    assert index in {finding.index for finding in found}
+
+
+def test_a_region_that_is_not_there_answers_nothing(folder: Path, tmp_path: Path) -> None:
+    row, old = certified_one(folder)
+    assert old.from_draws is not None
+    run = rewritten(folder, tmp_path / "run", row, from_draws=dataclasses.replace(old.from_draws, region=999))
+    with Memory(folder / "m.sqlite") as memory:
+        (finding,) = check_against_memory(run, run.records(), memory, DATA)
+    assert "the memory has no such region" in finding.sentence

@@ -2,10 +2,12 @@
 
 import copy
 import dataclasses
-import json
+import hashlib
 import math
+import re
 import shutil
 from collections.abc import Callable
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -13,18 +15,19 @@ import numpy as np
 import pytest
 import torch
 from scipy import stats
+from simulated_runs import Lines, read_run, write_run
 
 from smoothcert.audit import audit_run
-from smoothcert.audit.rebuild import certified, run_otherwise
-from smoothcert.audit.redraw import _unlike, draw_fresh, pick, redraw
+from smoothcert.audit.rebuild import check_model, other_circumstances, rebuild, refuse_other_model
+from smoothcert.audit.redraw import _unlike, draw_fresh, redraw, sample_records
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
 from smoothcert.models import Architecture, build
-from smoothcert.noise import Gaussian
+from smoothcert.noise import Gaussian, Noise
 from smoothcert.procedures import Ask, Budgeted, Certificate, Fixed, Procedure, Sequential, Staged, converse
-from smoothcert.procedures.replay import recorded_geometry
-from smoothcert.runs import Record, Run
+from smoothcert.runs import Run
+from smoothcert.runs.chain import TAIL
 from smoothcert.stats import EmpiricalBernstein, Tally
 from smoothcert.workflows.certify import certify_into, run_config
 
@@ -39,7 +42,6 @@ OTHERS = {
     "soft": Fixed(n=500, bound=EmpiricalBernstein(4.0)),
 }
 DATA, INPUTS, SEED = load("digits"), 6, 3
-Lines = list[dict[str, Any]]
 
 
 def network(seed: int = 0) -> Any:
@@ -63,7 +65,7 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
     def make(kind: str) -> Path:
         if not (folder / kind).exists():
             procedure = (PROCEDURES | OTHERS)[kind]
-            config = run_config(smoothed(), procedure, DATA, Subset(every=7, limit=INPUTS), {"file": "net"})
+            config = run_config(smoothed(), procedure, DATA, Subset(every=7, limit=INPUTS))
             certify_into(Run.start(folder / kind, config), smoothed(), procedure, DATA)
         return folder / kind
 
@@ -71,16 +73,13 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 
 def read(path: Path) -> tuple[dict[str, Any], Lines]:
-    lines = [json.loads(line) for line in (path / "records.jsonl").read_text().splitlines()]
-    return json.loads((path / "run.json").read_text()), lines
+    return read_run(path)
 
 
-def write(path: Path, config: dict[str, Any], lines: Lines) -> Run:
-    path.mkdir()
-    (path / "run.json").write_text(json.dumps(config))
-    text = "".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines)
-    (path / "records.jsonl").write_text(text)
-    return Run.open(path)
+def write(path: Path, config: dict[str, Any], lines: Lines, versions: dict[str, str] | None = None) -> Run:
+    """The run as a careful forger leaves it, who makes every digest again."""
+    here = {name: version(name) for name in ("numpy", "scipy")}
+    return Run.open(write_run(path, config, lines, versions=here if versions is None else versions))
 
 
 def found(run: Run) -> set[tuple[str, int | None]]:
@@ -166,10 +165,10 @@ def test_honest_runs_hold_at_all_levels(made: Callable[[str], Path]) -> None:
         run = Run.open(made(kind))
         audit = audit_run(run)
         assert (audit.findings, audit.exact, len(audit.records), audit.holding()) == ((), True, INPUTS, INPUTS)
-        again = redraw(run, audit.records, certified(run, network(), 10), DATA)
+        again = redraw(run, audit.records, rebuild(run, network(), 10), DATA)
         assert (again.findings, again.otherwise, again.moved) == ((), (), 0)
         assert again.draws == sum(record.draws or 0 for record in audit.records)
-        assert draw_fresh(run, audit.records, certified(run, network(), 10, seed=99), DATA, 150) == ()
+        assert draw_fresh(run, audit.records, rebuild(run, network(), 10, seed=99), DATA, 150) == ()
 
 
 def test_lines_doubled_missing_torn_damaged_and_foreign(made: Callable[[str], Path], kind: str, tmp_path: Path) -> None:
@@ -190,27 +189,24 @@ def test_lines_doubled_missing_torn_damaged_and_foreign(made: Callable[[str], Pa
     (run.path / "records.jsonl").write_bytes(whole[:-10])
     assert found(run) == {("torn", None), ("missing", lines[-1]["index"])}
     (run.path / "records.jsonl").write_bytes(b"{]\n" + whole)
-    (finding,) = audit_run(run).findings
-    assert (finding.check, finding.where) == ("damaged", "line 1")
+    got_lines = [(finding.check, finding.where) for finding in audit_run(run).findings]
+    assert got_lines == [("chain", "line 1"), ("damaged", "line 1"), ("chain", f"input {first}")]
 
 
 @pytest.mark.parametrize(
     ("change", "check"),
     [
         ({"num_classes": 11}, "num_classes"),
-        ({"fixed_draws": 10**6}, "fixed_draws"),
         ({"seed": 4}, "seed"),
         ({"noise": {"name": "gaussian"}}, "noise"),
         ({"classifier": {}}, "classifier"),
         ({"procedure": Fixed(n=501).describe()}, "draws"),
         ({"procedure": {"name": "magic"}}, "procedure"),
-        ({"procedure": "fixed"}, "procedure"),
         ({"procedure": Fixed().describe() | {"n": 10**12}}, "procedure"),
-        ({"labels": [0, 1]}, "labels"),
-        ({"data": None}, "subset"),
-        ({"indices": list(range(0, 49, 7))}, "missing"),
-        ({"indices": list(range(0, 49, 7))}, "subset"),
-        ({"indices": list(range(0, 35, 7))}, "not planned"),
+        ({"indices": list(range(0, 49, 7)), "labels": [0] * 7}, "missing"),
+        ({"indices": list(range(0, 49, 7)), "labels": [0] * 7}, "subset"),
+        ({"indices": list(range(0, 35, 7)), "labels": [0] * 5}, "not planned"),
+        ({"noise": {"name": "pink"}}, "noise"),
     ],
 )
 def test_another_configuration_is_found(
@@ -221,12 +217,26 @@ def test_another_configuration_is_found(
     assert check in got
 
 
-def test_what_the_configuration_leaves_out_is_found(made: Callable[[str], Path], tmp_path: Path) -> None:
+def test_what_the_configuration_leaves_out_is_named(made: Callable[[str], Path], tmp_path: Path) -> None:
     config, lines = read(made("fixed"))
-    for name in config:
-        if name not in ("format", "indices"):
-            cut = {key: value for key, value in config.items() if key != name}
-            assert (name, None) in found(write(tmp_path / f"without {name}", cut, lines))
+    optional = {"model", "class_names", "sigma_search", "memory", "plugins"}
+    for name in set(config) - optional:
+        cut = {key: value for key, value in config.items() if key != name}
+        with pytest.raises(InputError, match=f"run.json was damaged or changed: .* does not name {name}"):
+            write(tmp_path / f"without {name}", cut, lines)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"procedure": "fixed"}, {"data": None}, {"labels": [0, 1]}, {"indices": []}, {"seed": "0"}, {"fixed_draws": 600}],
+    ids=str,
+)
+def test_a_configuration_that_cannot_be_is_refused(
+    made: Callable[[str], Path], tmp_path: Path, change: dict[str, Any]
+) -> None:
+    config, lines = read(made("fixed"))
+    with pytest.raises(InputError, match=r"run.json was damaged or changed"):
+        write(tmp_path / "run", config | change, lines)
 
 
 def test_another_alpha_everywhere_is_found(made: Callable[[str], Path], tmp_path: Path) -> None:
@@ -240,29 +250,110 @@ def test_another_alpha_everywhere_is_found(made: Callable[[str], Path], tmp_path
 
 def test_other_versions_allow_the_last_digits_and_no_more(made: Callable[[str], Path], tmp_path: Path) -> None:
     config, lines = read(made("fixed"))
-    config["versions"]["scipy"] = "1.0.0"
+    versions = {"numpy": version("numpy"), "scipy": "1.0.0"}
     line = next(line for line in lines if line["certificate"]["radius"] > 0)
     radius = line["certificate"]["radius"]
     line["certificate"]["radius"] = math.nextafter(radius, 9)
-    audit = audit_run(write(tmp_path / "close", config, lines))
+    audit = audit_run(write(tmp_path / "close", config, lines, versions))
     assert (audit.findings, audit.exact) == ((), False)
     line["certificate"]["radius"] = radius * (1 + 1e-11)
-    assert found(write(tmp_path / "far", config, lines)) == {("radius", line["index"])}
+    assert found(write(tmp_path / "far", config, lines, versions)) == {("radius", line["index"])}
+
+
+def test_a_faked_version_does_not_switch_off_the_check_of_reasons(made: Callable[[str], Path], tmp_path: Path) -> None:
+    """Of the numbers in a reason the last digit may differ then; its words and its counts may not."""
+    faked = {"numpy": "1.0.0", "scipy": "1.0.0"}
+    config, lines = read(made("fixed"))
+    row = next(i for i, line in enumerate(lines) if line["certificate"]["radius"] > 0)
+    index, reason = lines[row]["index"], str(lines[row]["certificate"]["reason"])
+    bound = reason.rsplit(" ", 1)[1]
+    changes = {
+        "words": (reason.replace("votes", "voices"), True),
+        "counts": (reason.replace(" of 500", " of 501"), True),
+        "digits": (reason.replace(bound, f"{float(bound) + 1e-4:.6f}"), True),
+        "last": (reason.replace(bound, f"{float(bound) + 1e-6:.6f}"), False),
+    }
+    for name, (changed, caught) in changes.items():
+        assert changed != reason
+        lines[row]["certificate"]["reason"] = changed
+        assert found(write(tmp_path / name, config, lines, faked)) == ({("reason", index)} if caught else set())
+
+
+def test_what_the_run_says_of_its_model_is_checked(made: Callable[[str], Path], tmp_path: Path) -> None:
+    config, lines = read(made("fixed"))
+    described = config["classifier"]["fingerprint"]
+    assert described is not None
+    run = write(tmp_path / "named", config | {"model": {"fingerprint": described}}, lines)
+    assert found(run) == set()
+    other = write(tmp_path / "other", config | {"model": {"fingerprint": "0" * 64}}, lines)
+    assert found(other) == {("model", None)}
+    architecture = Architecture("lenet", 10, (1, 8, 8)).to_json()
+    honest = write(tmp_path / "honest", config | {"model": {"architecture": architecture}}, lines)
+    assert check_model(honest, architecture=architecture, ensemble=None) == ()
+    lie = {"architecture": architecture | {"name": "resnet50"}, "ensemble": {"members": 9}}
+    faked = write(tmp_path / "faked", config | {"model": lie}, lines)
+    assert [f.check for f in check_model(faked, architecture=architecture, ensemble=None)] == ["model", "model"]
+    with pytest.raises(InputError, match=r"the model is not the one that .* certified: its fingerprint is 0000"):
+        refuse_other_model(run, "0" * 64)
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"name": "mnist"}, r"calls the data mnist \(test\), they are digits \(test\)"),
+        ({"split": "train"}, r"calls the data digits \(train\), they are digits \(test\)"),
+        ({"size": 10**6}, "says that there are 1000000 inputs"),
+        ({"distinct": 5}, "says that 5 of the planned inputs are different, the data have 6"),
+    ],
+)
+def test_what_the_run_says_of_its_data_is_checked(
+    made: Callable[[str], Path], tmp_path: Path, change: dict[str, Any], words: str
+) -> None:
+    config, lines = read(made("fixed"))
+    run = write(tmp_path / "run", config | {"data": config["data"] | change}, lines)
+    assert not audit_run(run).findings or "distinct" in change
+    sentences = [f.sentence for f in redraw(run, run.records(), rebuild(run, network(), 10), DATA).findings]
+    assert len(sentences) == 1
+    assert re.search(words, sentences[0])
+
+
+@pytest.mark.parametrize("distinct", [0, 4, 7])
+def test_how_many_inputs_are_different_is_known_from_their_names(
+    made: Callable[[str], Path], tmp_path: Path, distinct: int
+) -> None:
+    config, lines = read(made("fixed"))
+    config["data"]["distinct"] = distinct
+    assert ("distinct", None) in found(write(tmp_path / "run", config, lines))
+
+
+def test_a_key_that_stands_twice_is_refused(made: Callable[[str], Path], tmp_path: Path) -> None:
+    """One reader would see the first of two seeds, another the second."""
+    config, lines = read(made("fixed"))
+    run = write(tmp_path / "run", config, lines)
+    text = (run.path / "run.json").read_text()
+    (run.path / "run.json").write_text(text.replace('"seed": 3', '"seed": 99, "seed": 3'))
+    with pytest.raises(InputError, match="'seed' stands twice in one object"):
+        Run.open(run.path)
+    (run.path / "run.json").write_text(text)
+    file = run.path / "records.jsonl"
+    first, rest = file.read_bytes().split(b"\n", 1)
+    body = first[: first.rindex(TAIL)].replace(b'"label":', b'"label":9,"label":', 1)
+    digest = hashlib.blake2b(body, digest_size=16).hexdigest().encode()
+    file.write_bytes(body + TAIL + digest + b'"}\n' + rest)  # the line is as its digest says
+    assert ("form", lines[0]["index"]) in found(run)
 
 
 def forged(line: dict[str, Any], procedure: Procedure, answer: Callable[[Ask, Tally], Tally]) -> dict[str, Any]:
     """The record with the answers changed and everything else computed from them, as a careful forger would."""
-    record = Record.from_json(line)
-    old = record.certificate
-    assert old is not None
+    old = Certificate.from_json(line["certificate"])
     answers = iter(old.answers)
 
     def draw(ask: Ask) -> Tally:
         return answer(ask, next(answers, ("", Tally.empty(10)))[1])
 
-    made = converse(procedure.certify(recorded_geometry(old.noise)), draw)
+    made = converse(procedure.certify(Noise.from_description(old.noise)), draw)
     kept = {name: getattr(old, name) for name in ("noise", "classifier", "seed", "input_id")}
-    return Record.of(record.index, record.label, dataclasses.replace(made, **kept), 0.5).to_json()
+    return {**line, "seconds": 0.5, "certificate": dataclasses.replace(made, **kept).to_json()}
 
 
 def with_top(tally: Tally, label: int, count: int) -> Tally:
@@ -292,7 +383,7 @@ def test_a_careful_forger_passes_level_1_and_is_caught_by_drawing_again(
     run = write(tmp_path / "run", config, lines)
     audit = audit_run(run)
     assert audit.findings == ()
-    again = redraw(run, audit.records, certified(run, network(), 10), DATA)
+    again = redraw(run, audit.records, rebuild(run, network(), 10), DATA)
     assert [(finding.check, finding.index) for finding in again.findings] == [("votes", lines[row]["index"])]
     assert "drawing again gives" in again.findings[0].sentence
 
@@ -305,7 +396,7 @@ def test_truth_and_input_are_those_of_the_data(made: Callable[[str], Path], tmp_
     run = write(tmp_path / "run", config, lines)
     audit = audit_run(run)
     assert audit.findings == ()
-    got = redraw(run, audit.records, certified(run, network(), 10), DATA).findings
+    got = redraw(run, audit.records, rebuild(run, network(), 10), DATA).findings
     assert {(f.check, f.index) for f in got} == {("truth", lines[0]["index"]), ("input_id", lines[1]["index"])}
 
 
@@ -323,7 +414,7 @@ def test_invented_votes_are_caught_by_fresh_draws(made: Callable[[str], Path], t
     run = write(tmp_path / "run", config, [forged(line, PROCEDURES["fixed"], raised) for line in lines])
     audit = audit_run(run)
     assert audit.findings == ()
-    got = draw_fresh(run, audit.records, certified(run, network(), 10, seed=99), DATA, 3_000)
+    got = draw_fresh(run, audit.records, rebuild(run, network(), 10, seed=99), DATA, 3_000)
     assert got
     assert {finding.check for finding in got} == {"fresh draws"}
 
@@ -343,7 +434,7 @@ def test_claims_of_stopped_runs_are_caught_by_fresh_draws(
     run = write(tmp_path / "run", config, made_up)
     audit = audit_run(run)
     assert audit.findings == ()
-    got = draw_fresh(run, audit.records, certified(run, network(), 10, seed=99), DATA, 1_000)
+    got = draw_fresh(run, audit.records, rebuild(run, network(), 10, seed=99), DATA, 1_000)
     assert {finding.index for finding in got} == abstained
     assert "p_A is claimed to be at least" in got[0].sentence
 
@@ -367,26 +458,30 @@ def test_the_two_sample_test_keeps_its_level() -> None:
 def test_what_cannot_be_compared_is_refused(made: Callable[[str], Path], tmp_path: Path) -> None:
     run = Run.open(made("fixed"))
     with pytest.raises(InputError, match=r"the model is not the one that .* certified: its fingerprint is"):
-        certified(run, network(1), 10)
+        rebuild(run, network(1), 10)
     with pytest.raises(InputError, match="its dtype is float64, certified was float32"):
-        certified(write(tmp_path / "double", *_with_fingerprint(run, network().double())), network().double(), 10)
+        rebuild(write(tmp_path / "double", *_with_fingerprint(run, network().double())), network().double(), 10)
     config, lines = read(run.path)
     config["classifier"]["backend"]["precision"] = "bfloat16"
     with pytest.raises(InputError, match=r"its backend\.precision is float32, certified was bfloat16"):
-        certified(write(tmp_path / "precision", config, lines), network(), 10)
+        rebuild(write(tmp_path / "precision", config, lines), network(), 10)
     records = audit_run(run).records
     with pytest.raises(InputError, match=r"data digits \(train\) are not those"):
-        redraw(run, records, certified(run, network(), 10), load("digits", "train"))
+        redraw(run, records, rebuild(run, network(), 10), load("digits", "train"))
     with pytest.raises(InputError, match="seed of fresh draws must not be the run's, 3"):
-        draw_fresh(run, records, certified(run, network(), 10), DATA, 300)
+        draw_fresh(run, records, rebuild(run, network(), 10), DATA, 300)
     config, lines = read(run.path)
-    for name, value in [("noise", {"name": "pink"}), ("noise", None), ("noise", config["noise"] | {"sigma": -1})]:
-        broken = write(tmp_path / f"broken {value}", config | {name: value}, lines)
-        with pytest.raises(InputError, match="describes no noise"):
-            certified(broken, network(), 10)
-    broken = write(tmp_path / "no classifier", {k: v for k, v in config.items() if k != "classifier"}, lines)
+    for noise, words in [
+        ({"name": "pink"}, "no noise 'pink'.*--plugin"),
+        (config["noise"] | {"sigma": -1}, "describes no noise: sigma must be"),
+        (config["noise"] | {"arithmetic": "grid"}, "describes no noise: arithmetic is 'grid', not 'float32'"),
+    ]:
+        broken = write(tmp_path / f"broken {noise}", config | {"noise": noise}, lines)
+        with pytest.raises(InputError, match=words):
+            rebuild(broken, network(), 10)
+    broken = write(tmp_path / "no classifier", config | {"classifier": {}}, lines)
     with pytest.raises(InputError, match="does not say which classifier"):
-        certified(broken, network(), 10)
+        rebuild(broken, network(), 10)
 
 
 def _with_fingerprint(run: Run, model: Any) -> tuple[dict[str, Any], Lines]:
@@ -414,8 +509,8 @@ def test_another_machine_may_round_otherwise_but_not_invent(made: Callable[[str]
     for count, caught in [(0, False), (1, False), (2, True)]:
         changed = [forged(lines[0], PROCEDURES["fixed"], moved(count)), *lines[1:]]
         run = write(tmp_path / str(count), config, changed)
-        model = certified(run, network(), 10)
-        assert run_otherwise(run, model) == [f"torch is {model.describe()['torch']}, was 1.0.0"]
+        model = rebuild(run, network(), 10)
+        assert other_circumstances(run, model) == [f"torch is {model.describe()['torch']}, was 1.0.0"]
         audit = audit_run(run)
         assert audit.findings == ()
         again = redraw(run, audit.records, model, DATA)
@@ -424,15 +519,15 @@ def test_another_machine_may_round_otherwise_but_not_invent(made: Callable[[str]
 
 def test_a_share_is_chosen_by_its_seed(made: Callable[[str], Path]) -> None:
     records = audit_run(Run.open(made("fixed"))).records
-    assert pick(records, 1, 0) == list(records)
-    half = [[record.index for record in pick(records, 0.5, seed)] for seed in range(5)]
+    assert sample_records(records, 1, 0) == list(records)
+    half = [[record.index for record in sample_records(records, 0.5, seed)] for seed in range(5)]
     assert all(len(chosen) == 3 for chosen in half)
-    assert half[0] == [record.index for record in pick(records, 0.5, 0)]
+    assert half[0] == [record.index for record in sample_records(records, 0.5, 0)]
     assert len({tuple(chosen) for chosen in half}) > 1
-    assert len(pick(records, 1e-9, 0)) == 1
+    assert len(sample_records(records, 1e-9, 0)) == 1
     for share in (0, -1, 1.5, math.nan):
         with pytest.raises(InputError, match="share must be above 0"):
-            pick(records, share, 0)
+            sample_records(records, share, 0)
 
 
 def test_a_run_that_was_stopped_and_resumed_holds(made: Callable[[str], Path], kind: str, tmp_path: Path) -> None:
@@ -445,14 +540,14 @@ def test_a_run_that_was_stopped_and_resumed_holds(made: Callable[[str], Path], k
     certify_into(run, smoothed(), PROCEDURES[kind], DATA)
     audit = audit_run(run)
     assert (audit.findings, audit.holding()) == ((), INPUTS)
-    assert redraw(run, audit.records, certified(run, network(), 10), DATA).findings == ()
+    assert redraw(run, audit.records, rebuild(run, network(), 10), DATA).findings == ()
 
 
 def test_an_input_nearer_to_the_grid_than_it_is_is_found_with_the_data(tmp_path: Path) -> None:
     np.savez(tmp_path / "own.npz", x=np.random.default_rng(0).normal(size=(2, 3)), y=np.arange(2))
     data, procedure, model = load(tmp_path / "own.npz"), Fixed(n=100), torch.nn.Linear(3, 2)
     beside = Smoothed(model, 2, Gaussian(0.25, grid=1 / 16), workers=1)
-    run = Run.start(tmp_path / "run", run_config(beside, procedure, data, Subset(), {}))
+    run = Run.start(tmp_path / "run", run_config(beside, procedure, data, Subset()))
     certify_into(run, beside, procedure, data)
     assert audit_run(run).findings == ()
     config, lines = read(run.path)
@@ -461,7 +556,7 @@ def test_an_input_nearer_to_the_grid_than_it_is_is_found_with_the_data(tmp_path:
     changed = write(tmp_path / "changed", config, lines)
     audit = audit_run(changed)
     assert audit.findings == ()
-    got = redraw(changed, audit.records, certified(changed, model, 2), data).findings
+    got = redraw(changed, audit.records, rebuild(changed, model, 2), data).findings
     assert [(finding.check, finding.index) for finding in got] == [("noise", lines[0]["index"])]
 
 
@@ -470,9 +565,9 @@ def test_equal_inputs_are_known_from_the_data(tmp_path: Path) -> None:
     images = np.repeat(DATA.inputs[:2], [2, 1], axis=0)
     np.savez(tmp_path / "twice.npz", x=images, y=np.arange(3))
     data, procedure = load(tmp_path / "twice.npz"), Fixed(n=100)
-    run = Run.start(tmp_path / "run", run_config(smoothed(), procedure, data, Subset(), {}))
+    run = Run.start(tmp_path / "run", run_config(smoothed(), procedure, data, Subset()))
     certify_into(run, smoothed(), procedure, data)
-    assert run.config["data"]["distinct"] == 2
+    assert run.config.data.distinct == 2
     assert audit_run(run).findings == ()
     config, lines = read(run.path)
     row = next(i for i, line in enumerate(lines) if line["index"] == 1)
@@ -498,7 +593,7 @@ def test_votes_that_all_move_upwards_are_no_rounding(made: Callable[[str], Path]
     run = write(tmp_path / "run", config, [forged(line, PROCEDURES["fixed"], raised) for line in lines])
     audit = audit_run(run)
     assert audit.findings == ()
-    again = redraw(run, audit.records, certified(run, network(), 10), DATA)
+    again = redraw(run, audit.records, rebuild(run, network(), 10), DATA)
     raised_ones = {f.index for f in again.findings if f.check == "votes" and "are drawn here give" in f.sentence}
     claimed = {
         r.index for r, line in zip(audit.records, lines, strict=True) if r.radius > line["certificate"]["radius"]
@@ -517,5 +612,5 @@ def test_looks_that_were_never_drawn_are_drawn_and_found(made: Callable[[str], P
     last = longer["certificate"]["answers"][-1]
     longer["certificate"] = {**longer["certificate"], "answers": [*longer["certificate"]["answers"], last]}
     run = write(tmp_path / "run", config, [longer, *lines[1:]])
-    again = redraw(run, run.records(), certified(run, network(), 10), DATA)
+    again = redraw(run, run.records(), rebuild(run, network(), 10), DATA)
     assert "votes" in {f.check for f in again.findings if f.index == longer["index"]}

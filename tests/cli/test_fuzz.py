@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from smoothcert.cli import app, spread
+from smoothcert.cli import app, repeat_radius_option
 from smoothcert.procedures import Fixed, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
@@ -72,7 +72,7 @@ def check(folder: Path, arguments: list[str]) -> int:
     before, home = content(folder), Path.cwd()
     os.chdir(folder)
     try:
-        done = CliRunner().invoke(app, spread(arguments))
+        done = CliRunner().invoke(app, repeat_radius_option(arguments))
     finally:
         os.chdir(home)
     assert done.exit_code in (0, 1, 2), (arguments, done.output)

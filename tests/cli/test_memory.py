@@ -79,7 +79,7 @@ def test_the_run_resumes_and_says_what_it_claims(folder: Path, tmp_path: Path) -
     assert "answers through its memory" in table.stderr
     records = [json.loads(line)["certificate"] for line in before.splitlines()]
     assert {record["scope"] for record in records} == {"memory"}
-    assert all({"label", "radius", "reason", "region", "cut_by"} == set(record["own"]) for record in records)
+    assert all({"label", "radius", "reason", "region", "cut_by"} == set(record["from_draws"]) for record in records)
 
 
 def test_the_report_says_it_too(folder: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def test_a_log_needs_data_with_its_labels(tmp_path: Path) -> None:
         ([], "no images of log: it does not say of which data it is; give --data", 0),
         (["--data", tmp_path / "mine.npz"], "", 2),
         (["--data", tmp_path / "other.npz"], "is not the one that was certified", 0),
-        (["--data", tmp_path / "table.npz"], "no images of log: its data are a table", 0),
+        (["--data", tmp_path / "table.npz"], "no images of log: its data are no 8-bit images", 0),
     ]:
         done = call("report", log, "--out", tmp_path / "r.html", *data)
         assert done.exit_code == 0, done.output

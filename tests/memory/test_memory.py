@@ -38,8 +38,8 @@ def test_it_is_made_by_the_first_insertion_and_answers_from_then_on(where: str, 
         own = certified(1, 1.0)
         got = memory.insert(point(0, 0), own)
         assert (got.label, got.radius, got.scope) == (1, 1.0, Scope.MEMORY)
-        assert got.own is not None
-        assert (got.own.region, got.own.cut_by, got.reason) == (1, None, own.reason)
+        assert got.from_draws is not None
+        assert (got.from_draws.region, got.from_draws.cut_by, got.reason) == (1, None, own.reason)
         assert dataclasses.replace(got.as_drawn(), scope=own.scope) == own
     with Memory(where) as again:
         found = again.answer(point(0.5, 0))
@@ -53,19 +53,19 @@ def test_what_the_draws_said_is_kept_beside_the_ruling(where: str, certified: Ce
     memory = Memory(where)
     memory.insert(point(0, 0), certified(1, 1.0))
     over = memory.insert(point(0.25, 0), certified(2, 3.0))
-    assert (over.label, over.own_label, over.own_radius, over.overruled, over.cut) == (1, 2, 3.0, True, False)
+    assert (over.label, over.drawn_label, over.drawn_radius, over.overruled, over.cut) == (1, 2, 3.0, True, False)
     assert over.reason == "region 1 of class 1 contains it and answers; the draws said 2: as simulated"
     supplied = memory.insert(point(0.5, 0), certified(ABSTAIN, 0.0))
     assert (supplied.label, supplied.supplied, supplied.overruled, supplied.cut) == (1, True, False, False)
     cut = memory.insert(point(2, 0), certified(2, 1.5))
-    assert (cut.label, cut.cut, cut.own_radius) == (2, True, 1.5)
+    assert (cut.label, cut.cut, cut.drawn_radius) == (2, True, 1.5)
     assert cut.radius == pytest.approx(1.0, abs=1e-12)
     assert cut.reason.endswith("; cut from 1.5000 beside region 1 of class 1")
     further = memory.insert(point(-0.25, 0), certified(1, 0.1))
     assert (further.radius > 0.7, further.cut, further.overruled) == (True, False, False)
     assert further.reason.endswith("; region 1 reaches further")
     abstained = memory.insert(point(9, 9), certified(ABSTAIN, 0.0))
-    assert (abstained.abstained, abstained.scope, abstained.own_label) == (True, Scope.MEMORY, ABSTAIN)
+    assert (abstained.abstained, abstained.scope, abstained.drawn_label) == (True, Scope.MEMORY, ABSTAIN)
     gone = memory.insert(point(0, 1), certified(0, 1.0))  # on the boundary
     assert (gone.radius, gone.label in (ABSTAIN, 1)) == (0.0, True)
     assert len(memory) == 2
@@ -103,8 +103,8 @@ def test_the_same_as_a_list_of_balls_on_real_images(tmp_path: Path, certified: C
         ]
         ruling = decide(own.label, own.radius, near)
         assert (got.label, got.radius) == (ruling.label, ruling.radius), "to the last bit"
-        assert got.own is not None
-        assert got.own.cut_by == ruling.cut_by
+        assert got.from_draws is not None
+        assert got.from_draws.cut_by == ruling.cut_by
         cut += got.cut
         if ruling.store:
             stored.append((image.reshape(-1), ruling.label, ruling.radius))

@@ -61,7 +61,7 @@ def test_the_order_of_inputs_decides_and_nothing_else(tmp_path: Path) -> None:
         chunks = zip(points().chunk(parts), np.array_split(np.array(noises(), dtype=object), parts), strict=True)
         answers = [list(g.certifying(x, procedure, noises=list(own))) for x, own in chunks]
         assert all([row for row, _ in part] == list(range(len(part))) for part in answers)
-        runs.append([(c.label, c.radius, c.own) for part in answers for _, c in part])
+        runs.append([(c.label, c.radius, c.from_draws) for part in answers for _, c in part])
     assert runs[0] == runs[1] == runs[2]
     assert sum(own is not None and own.cut_by is not None for _, _, own in runs[0]) >= 1
 

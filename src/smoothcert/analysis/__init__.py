@@ -29,6 +29,7 @@ from smoothcert.analysis.robustness import (
     robustness_index,
 )
 from smoothcert.analysis.seeds import Average, Spread, average, averages, by_method
+from smoothcert.analysis.settings import Settings
 from smoothcert.analysis.summary import Row, Summary, summarise, usual_radii
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Log",
     "Results",
     "Row",
+    "Settings",
     "Share",
     "Spread",
     "Summary",

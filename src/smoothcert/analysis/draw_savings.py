@@ -7,7 +7,7 @@ both) and time are reduced, and the shares of inputs that step j certified and g
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -60,21 +60,16 @@ class Savings:
 
 def savings(result: Results, others: Sequence[Results]) -> Savings | None:
     """What `result` saved, if it saved anything; `others` may hold the run of `Fixed` to compare times with."""
-    fixed_draws, mean_draws = result.settings.get("fixed_draws"), measures.mean_draws(result.records)
-    if type(fixed_draws) is not int or not mean_draws or _procedure(result) == "fixed":
+    fixed_draws, mean_draws = result.settings.fixed_draws, measures.mean_draws(result.records)
+    if fixed_draws is None or not mean_draws or result.settings.method == "fixed":
         return None
     return Savings(fixed_draws, mean_draws, _time_rf(result, others), _steps(result))
-
-
-def _procedure(result: Results) -> str | None:
-    settings = result.settings.get("procedure")
-    return settings.get("name") if isinstance(settings, Mapping) else None
 
 
 def _time_rf(result: Results, others: Sequence[Results]) -> float | None:
     seconds = measures.mean_seconds(result.records)
     for other in others:
-        if _procedure(other) == "fixed" and _same_work(other, result) and seconds:
+        if other.settings.method == "fixed" and _same_work(other, result) and seconds:
             reference = measures.mean_seconds(other.records)
             return None if reference is None else reference / seconds
     return None
@@ -82,15 +77,15 @@ def _time_rf(result: Results, others: Sequence[Results]) -> float | None:
 
 def _same_work(a: Results, b: Results) -> bool:
     """The same inputs for the same classifier, run in the same way."""
-    same_classifier = a.settings.get("classifier") == b.settings.get("classifier")
+    same_classifier = a.settings.classifier == b.settings.classifier
     return same_classifier and a.indices == b.indices and not other_data(a, b)
 
 
 def _steps(result: Results) -> tuple[Step, ...]:
     certified, given_up = Counter[int](), Counter[int]()
     for record in result.records:
-        if record.certificate is not None and record.certificate.decisions:
-            last = max(decision.step for decision in record.certificate.decisions)
+        if record.claim is not None and record.claim.decisions:
+            last = max(decision.step for decision in record.claim.decisions)
             (given_up if record.abstained else certified)[last] += 1
     total = len(result.records)
     return tuple(Step(j, certified[j] / total, given_up[j] / total) for j in sorted(certified | given_up))

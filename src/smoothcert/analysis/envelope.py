@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from smoothcert.analysis.measures import Share, average_certified_radius, certified_shares, right
 from smoothcert.analysis.results import Results, shared, subset_warnings
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
@@ -24,9 +25,13 @@ def upper_envelope(results: Sequence[Results]) -> Results:
     best = tuple(max(records, key=_gain) for records in zip(*(member.records for member in members), strict=True))
     names = ", ".join(result.name for result in results)
     # Noise, procedure and cost differ from input to input: they would describe none of the members.
-    agreed = {key: value for key, value in members[0].settings.items() if key in ("data", "norm")}
-    kept = {key: value for key, value in agreed.items() if all(m.settings.get(key) == value for m in members)}
-    settings = kept | {"envelope": True, "note": f"{NO_CLAIM} ({names})"}
+    data, norm = members[0].settings.data, members[0].settings.norm
+    settings = Settings(
+        data=data if all(member.settings.data == data for member in members) else None,
+        norm=norm if all(member.settings.norm == norm for member in members) else None,
+        envelope=True,
+        note=f"{NO_CLAIM} ({names})",
+    )
     return Results(NAME, tuple(_bare(record) for record in best), settings=settings)
 
 

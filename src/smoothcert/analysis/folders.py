@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smoothcert.analysis.measures import average_certified_radius
-from smoothcert.analysis.results import Results, read, read_all, shared, subset_warnings
+from smoothcert.analysis.results import Results, read, shared, subset_warnings, told_apart
 from smoothcert.core.errors import InputError
 
 
@@ -26,26 +26,24 @@ def leaderboard(sources: Sequence[str | Path]) -> Board:
     soon as a folder is among the sources the results are ordered by ACR, the largest first, else as given. Results of
     other data or in another norm are no competition: they stand together, below.
     """
-    paths: list[Path] = []
+    found: list[tuple[Path, Results]] = []
     skipped: list[str] = []
     searched = False
     for source in map(Path, sources):
         if not is_folder_of_results(source):
-            paths.append(source)
+            found.append((source, read(source)))
             continue
-        found = list(_below(source))
-        readable = [path for path in found if not _reason(path, skipped)]
-        if not readable:
+        below = {path: result for path in _below(source) if (result := _readable(path, skipped)) is not None}
+        if not below:
             raise InputError(
                 f"{source} is not a run, and no run or log below it can be read"
                 f"{f' ({skipped[0]})' if skipped else ''}; give a run folder, a TSV log, or a folder that holds some"
             )
-        paths += readable
+        found += below.items()
         searched = True
-    results = read_all(list(dict.fromkeys(paths)) if searched else paths)
-    if searched:
-        results = _ranked(results)
-    return Board(tuple(results), tuple(skipped))
+    once = list(dict(found).items()) if searched else found
+    named = told_apart([result for _, result in once], [path for path, _ in once])
+    return Board(tuple(_ranked(named) if searched else named), tuple(skipped))
 
 
 def is_folder_of_results(path: Path) -> bool:
@@ -82,11 +80,10 @@ def _below(folder: Path) -> Iterator[Path]:
             yield entry
 
 
-def _reason(path: Path, skipped: list[str]) -> bool:
-    """Whether a path cannot be read; then the reason is added to `skipped`."""
+def _readable(path: Path, skipped: list[str]) -> Results | None:
+    """What is in a path; None where it cannot be read, and then the reason is added to `skipped`."""
     try:
-        read(path)
+        return read(path)
     except InputError as error:
         skipped.append(str(error))
-        return True
-    return False
+        return None

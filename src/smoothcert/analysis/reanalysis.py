@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Mapping
 
 import numpy as np
 
@@ -46,14 +45,14 @@ def reanalyse(result: Results, *, alpha: float | None = None, n: int | None = No
     )
     records = tuple(_again(result.name, record, recorded, wanted, seed) for record in result.records)
     note = f"computed again from the stored votes at alpha {wanted.alpha:g} with n = {wanted.n}"
-    settings = {
-        **result.settings,
-        "alpha": wanted.alpha,
-        "procedure": wanted.describe(),
-        "fixed_draws": wanted.fixed_draws(),
-        "recorded_procedure": recorded.describe(),
-        "note": "; ".join(filter(None, [result.settings.get("note"), note])),
-    }
+    settings = dataclasses.replace(
+        result.settings,
+        alpha=wanted.alpha,
+        procedure=wanted.describe(),
+        fixed_draws=wanted.fixed_draws(),
+        recorded_procedure=recorded.describe(),
+        note="; ".join(filter(None, [result.settings.note, note])),
+    )
     return dataclasses.replace(result, records=records, settings=settings)
 
 
@@ -69,8 +68,8 @@ def subset_votes(tally: Tally, n: int, seed: tuple[int, ...]) -> Tally:
 
 def _procedure(result: Results) -> Fixed:
     """The procedure of the run, rebuilt from its description."""
-    described = result.settings.get("procedure")
-    if not isinstance(described, Mapping) or any(record.certificate is None for record in result.records):
+    described = result.settings.procedure
+    if described is None or any(record.claim is None for record in result.records):
         raise InputError(f"{result.name} keeps no votes to compute anything again from; give a run made by certify")
     if described.get("name") != Fixed.name:
         raise InputError(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from itertools import combinations
 from pathlib import Path
-from typing import Any
 
 from smoothcert.analysis.logs import LARGEST, read_log
+from smoothcert.analysis.settings import Settings
 from smoothcert.analysis.subset import describe
 from smoothcert.core.errors import InputError
-from smoothcert.procedures import Certificate, Scope
-from smoothcert.runs import Record, Run
+from smoothcert.procedures import Scope
+from smoothcert.runs import DataConfig, Record, Run
 from smoothcert.runs.evaluations import evaluations
+from smoothcert.runs.record import REST
 
 MOST_DRAWS = 2**53  # beyond it a count is no longer exact as a float, and no machine gets there
 
@@ -29,12 +30,12 @@ NOT_CLAIMED = {
 
 @dataclass(frozen=True)
 class Results:
-    """Records under a name. `settings` holds what is known (noise, procedure, alpha, data, norm, scope, note, ...)."""
+    """Records under a name, and what is known about them."""
 
     name: str
     records: tuple[Record, ...]
     planned: int | None = None  # how many inputs the run set out to certify; None: not known
-    settings: Mapping[str, Any] = field(default_factory=dict)
+    settings: Settings = field(default_factory=Settings)
     warnings: tuple[str, ...] = ()
 
     @property
@@ -50,14 +51,12 @@ class Results:
     @property
     def norm(self) -> str | None:
         """The norm that the radii are measured in, if known."""
-        norm = self.settings.get("norm")
-        return norm if isinstance(norm, str) else None
+        return self.settings.norm
 
     @property
     def note(self) -> str | None:
         """What a reader of the numbers should know."""
-        note = self.settings.get("note")
-        return note if isinstance(note, str) else None
+        return self.settings.note
 
 
 def read(path: str | Path) -> Results:
@@ -73,13 +72,17 @@ def read(path: str | Path) -> Results:
     if not path.is_file():
         raise InputError(f"{path} does not exist; give a run folder or a TSV log")
     log = read_log(path)
-    settings = {"source": "public log"} | ({} if log.note is None else {"note": log.note})
+    settings = Settings(source="public log", note=log.note)
     return Results(name.removesuffix(".tsv"), log.records, settings=settings, warnings=log.warnings)
 
 
 def read_all(paths: Sequence[str | Path]) -> list[Results]:
     """Read several, and lengthen equal names by the folder they lie in until they differ."""
-    results = [read(path) for path in paths]
+    return told_apart([read(path) for path in paths], paths)
+
+
+def told_apart(results: Sequence[Results], paths: Sequence[str | Path]) -> list[Results]:
+    """What was read from these paths, with equal names lengthened by the folder they lie in until they differ."""
     parents = [list(reversed(Path(path).resolve().parts[:-1])) for path in paths]
     names = [result.name for result in results]
     depth = 0
@@ -123,14 +126,15 @@ def _restricted(result: Results, indices: Collection[int]) -> Results:
     kept = tuple(sorted((r for r in result.records if r.index in indices), key=lambda record: record.index))
     if len(kept) == len(result.records):
         return dataclasses.replace(result, records=kept)
-    settings = {**result.settings, "restricted": f"{len(kept)} shared inputs of {len(result.records)}"}
+    words = f"{len(kept)} shared inputs of {len(result.records)}"
+    settings = dataclasses.replace(result.settings, restricted=words)
     return dataclasses.replace(result, records=kept, planned=None, settings=settings)
 
 
 def _different_settings(results: Sequence[Results]) -> list[str]:
     different = {}
     if any(other_data(a, b) for a, b in combinations(results, 2)):
-        different["data sets"] = {result.name: _in_words(data) for result in results if (data := _data(result))}
+        different["data sets"] = {result.name: _in_words(data) for result in results if (data := result.settings.data)}
     norms = {result.name: result.norm for result in results if result.norm is not None}
     if len(set(norms.values())) > 1:
         different["norms"] = norms
@@ -142,21 +146,13 @@ def _different_settings(results: Sequence[Results]) -> list[str]:
 
 
 def other_data(a: Results, b: Results) -> bool:
-    """Whether two results are of other data: by their fingerprint where both know it, else by name and split."""
-    one, two = _data(a), _data(b)
-    if "fingerprint" in one and "fingerprint" in two:
-        return bool(one["fingerprint"] != two["fingerprint"])
-    return bool(one and two) and any(one.get(key) != two.get(key) for key in ("name", "split"))
+    """Whether two results are known to be of other data; a log does not say of which it is."""
+    one, two = a.settings.data, b.settings.data
+    return one is not None and two is not None and one.fingerprint != two.fingerprint
 
 
-def _data(result: Results) -> Mapping[str, Any]:
-    data = result.settings.get("data")
-    return data if isinstance(data, Mapping) and "name" in data else {}
-
-
-def _in_words(data: Mapping[str, Any]) -> str:
-    words = (str(data["name"]), str(data.get("split", "")), str(data.get("fingerprint", ""))[:8])
-    return " ".join(filter(None, words))
+def _in_words(data: DataConfig) -> str:
+    return f"{data.name} {data.split} {data.fingerprint[:8]}"
 
 
 def _different_labels(results: Sequence[Results]) -> list[str]:
@@ -183,11 +179,11 @@ def _read_run(path: Path, name: str) -> Results:
         if not _sane(record):
             raise InputError(
                 f"{path / 'records.jsonl'} has a record of input {record.index} whose label, radius, time or votes "
-                "cannot be; delete that line and resume"
+                f"cannot be; {REST}"
             )
     warnings = _unfinished(len(records), len(planned)) + _scopes(records)
     _, cost = evaluations(path)
-    settings = _settings(run.config, records) | ({"cost": cost} if cost else {})
+    settings = dataclasses.replace(_agreed(Settings.of(run.config), records), cost=cost or None)
     return Results(name, records, len(planned), settings, tuple(warnings))
 
 
@@ -207,7 +203,7 @@ def _unfinished(recorded: int, planned: int) -> list[str]:
 
 
 def _scopes(records: Sequence[Record]) -> list[str]:
-    counts = Counter(record.certificate.scope for record in records if record.certificate is not None)
+    counts = Counter(record.claim.scope for record in records if record.claim is not None)
     return [
         f"{counts[scope]} of {len(records)} certificates {meaning}"
         for scope, meaning in NOT_CLAIMED.items()
@@ -215,27 +211,32 @@ def _scopes(records: Sequence[Record]) -> list[str]:
     ]
 
 
-def _settings(config: Mapping[str, Any], records: Sequence[Record]) -> dict[str, Any]:
-    """The configuration without the bulk, and what all certificates agree on."""
-    settings = {key: value for key, value in config.items() if key not in ("indices", "labels", "format")}
-    certificates = [record.certificate for record in records if record.certificate is not None]
-    for key in ("alpha", "norm", "scope"):
-        values = [getattr(certificate, key) for certificate in certificates]
-        if all(value == values[0] for value in values):
-            settings[key] = str(values[0]) if key == "scope" else values[0]
-    given = sorted({decision.radius for certificate in certificates for decision in certificate.decisions})
-    notes = [_through_memory(certificates)] if any(c.scope is Scope.MEMORY for c in certificates) else []
+def _agreed(settings: Settings, records: Sequence[Record]) -> Settings:
+    """The settings of a run with what all of its certificates agree on, and what to know about them."""
+    claims = [record.claim for record in records if record.claim is not None]
+    alphas, norms, scopes = ({getattr(claim, key) for claim in claims} for key in ("alpha", "norm", "scope"))
+    given = sorted({decision.radius for claim in claims for decision in claim.decisions})
+    notes = [_through_memory(records)] if Scope.MEMORY in scopes else []
     if given:
         listed = ", ".join(map(str, given))
         notes.append(f"only the given radii were decided ({listed}): ACR and other radii are lower bounds")
-    return settings | ({"note": "; ".join(notes)} if notes else {})
-
-
-def _through_memory(certificates: Sequence[Certificate]) -> str:
-    """What a memory changed, in words; runs insert in the order of their records."""
-    overruled, supplied, cut = (
-        sum(getattr(certificate, what) for certificate in certificates) for what in ("overruled", "supplied", "cut")
+    return dataclasses.replace(
+        settings,
+        alpha=alphas.pop() if len(alphas) == 1 else None,
+        norm=norms.pop() if len(norms) == 1 else None,
+        scope=str(scopes.pop()) if len(scopes) == 1 else None,
+        note="; ".join(notes) or None,
     )
+
+
+def _through_memory(records: Sequence[Record]) -> str:
+    """What a memory changed, in words; runs insert in the order of their records."""
+    overruled = supplied = cut = 0
+    for record in records:
+        if record.claim is not None and (said := record.claim.from_draws) is not None:
+            overruled += said.overruled(record.prediction)
+            supplied += said.supplied(record.prediction)
+            cut += said.cut(record.prediction, record.radius)
     return (
         f"through the memory {overruled} answers were overruled, {supplied} abstentions answered and {cut} regions "
         "cut; inputs were inserted in the order of their index"

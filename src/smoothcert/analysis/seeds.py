@@ -15,8 +15,8 @@ from smoothcert.core.errors import InputError
 
 # What may differ between two trainings of one method: the seeds, the weights they led to, where these lie, what a
 # backend made of them, versions, how often members of an ensemble were asked, and which memory answered how often.
-WEIGHTS = ("seed", "fingerprint", "file", "digest", "agreement")
-VARYING = (*WEIGHTS, "versions", "version", "torch", "cost", "id", "note")
+WEIGHTS = ("seed", "fingerprint", "files", "digest", "agreement")
+VARYING = (*WEIGHTS, "version", "torch", "cost", "memory", "note")
 
 
 @dataclass(frozen=True)
@@ -75,8 +75,10 @@ def by_method(results: Sequence[Results]) -> list[list[Results]]:
     """
     groups: dict[str, list[Results]] = {}
     for number, result in enumerate(results):
-        known = "procedure" in result.settings
-        key = json.dumps([_without_seeds(result.settings), sorted(result.indices)], sort_keys=True, default=str)
+        known = result.settings.procedure is not None
+        key = json.dumps(
+            [_without_seeds(result.settings.to_json()), sorted(result.indices)], sort_keys=True, default=str
+        )
         groups.setdefault(key if known else f"log {number}", []).append(result)
     return list(groups.values())
 

@@ -15,6 +15,7 @@ from smoothcert.analysis.logs import LARGEST
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
 from smoothcert.analysis.seeds import Average, averages
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.stats import geometry
 
@@ -42,7 +43,7 @@ class Row:
     mean_seconds: float | None
     seconds_interval: Interval | None
     savings: Savings | None  # None: nothing to compare with
-    settings: Mapping[str, Any]
+    settings: Settings
 
     @property
     def total_draws(self) -> int | None:
@@ -57,8 +58,7 @@ class Row:
     @property
     def note(self) -> str | None:
         """What a reader of the numbers should know."""
-        note = self.settings.get("note")
-        return note if isinstance(note, str) else None
+        return self.settings.note
 
     def to_json(self, radii: Sequence[float]) -> dict[str, Any]:
         """All fields in full precision; each accuracy beside its radius."""
@@ -72,7 +72,7 @@ class Row:
             "savings": None if self.savings is None else self.savings.to_json(),
             "total_draws": self.total_draws,
             "total_seconds": self.total_seconds,
-            "settings": dict(self.settings),
+            "settings": self.settings.to_json(),
         }
 
 
@@ -97,7 +97,7 @@ class Summary:
     @property
     def costs(self) -> tuple[str, ...]:
         """What each row saved against fixed n, and what an ensemble asked of its members, in a line each."""
-        said = ((row.name, row.savings, row.settings.get("cost")) for row in self.rows)
+        said = ((row.name, row.savings, row.settings.cost) for row in self.rows)
         return tuple(f"{name}: {words}" for name, *both in said for words in both if words is not None)
 
     def to_json(self) -> dict[str, Any]:
@@ -137,7 +137,7 @@ def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[flo
     Where all radii lie below 0.5 the step is narrower; where all are whole numbers (l0) it is a whole number. Radii
     that a procedure was asked to decide have columns of their own; where every result is of that kind, they alone.
     """
-    asked = [_asked(result.settings.get("procedure")) for result in results]
+    asked = [_asked(result.settings.procedure) for result in results]
     decided = set().union(*asked)
     if decided:
         rest = [result for result, radii in zip(results, asked, strict=True) if not radii]
@@ -157,9 +157,9 @@ def usual_radii(results: Sequence[Results], most: int = MOST_RADII) -> tuple[flo
     raise AssertionError("unreachable: the steps grow without end")
 
 
-def _asked(procedure: Any) -> set[float]:
+def _asked(procedure: Mapping[str, Any] | None) -> set[float]:
     """The radii that a described procedure decides; none for those that look for the largest."""
-    given = procedure.get("radius") if isinstance(procedure, Mapping) else None
+    given = None if procedure is None else procedure.get("radius")
     several = given if isinstance(given, list | tuple) else [given]
     return {float(r) for r in several if isinstance(r, int | float) and 0 < r <= LARGEST}
 
@@ -200,11 +200,11 @@ def _cost_interval(values: Sequence[float | None], seed: int) -> Interval | None
     return measures.mean_interval(known, seed=seed) if len(known) == len(values) else None
 
 
-def _noise(settings: Mapping[str, Any]) -> str | None:
+def _noise(settings: Settings) -> str | None:
     """The noise in words, from its description in a run: "gaussian sigma=0.25", "gaussian sigma per input"."""
-    noise = settings.get("noise")
-    if not isinstance(noise, Mapping):
+    noise = settings.noise
+    if noise is None:
         return None
-    own = "sigma_search" in settings
+    own = settings.sigma_search is not None
     strengths = [f"{key} per input" if own else f"{key}={noise[key]}" for key in STRENGTHS if key in noise]
     return " ".join([str(noise.get("name", "")), *strengths]).strip() or None

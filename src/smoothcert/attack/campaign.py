@@ -9,13 +9,12 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from smoothcert.attack.adversaries import Adversary, Strength, adversary
-from smoothcert.attack.records import Attacked, Violation
+from smoothcert.attack.records import AttackConfig, Attacked, Violation
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import device_of
 from smoothcert.core.randomness import generator, input_id
@@ -53,16 +52,16 @@ class Siege:
             raise InputError(f"radii of an attack must be positive numbers, got {list(self.radii)}")
         check_draws("votes", self.votes, 11)  # as many as `Predict` needs
 
-    def describe(self, run: Run, indices: Sequence[int]) -> dict[str, Any]:
-        """All that decides what will be found at the inputs `indices` of the run: the configuration of an attack."""
-        return {
-            "attacks": list(self.adversaries),
-            "radii": list(self.radii),
+    def config(self, run: Run, indices: Sequence[int]) -> AttackConfig:
+        """All that decides what will be found at the inputs `indices` of the run."""
+        return AttackConfig(
+            attacks=self.adversaries,
+            radii=self.radii,
             **asdict(self.strength),
-            "votes": self.votes,
-            "run": {name: run.config[name] for name in ("classifier", "noise", "procedure", "seed", "data")},
-            "indices": list(indices),
-        }
+            votes=self.votes,
+            run=run.digest,
+            indices=tuple(indices),
+        )
 
     def attack(self, x: Tensor, records: Sequence[Record]) -> Iterator[Attacked]:
         """What is found at each input x (B, ...), given its record; in order."""
@@ -165,7 +164,7 @@ class Siege:
 
 def refuse_scopes(records: Sequence[Record]) -> None:
     """Refuse certificates that do not speak of one fixed classifier, which is what an attack asks."""
-    scopes = {record.certificate.scope for record in records if record.certificate is not None}
+    scopes = {record.claim.scope for record in records if record.claim is not None}
     if Scope.OWN in scopes:
         raise InputError(
             f"attack cannot refute certificates of the scope {Scope.OWN.value!r}: they claim nothing about neighbours; "

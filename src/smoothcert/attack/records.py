@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 from smoothcert.core.errors import InputError
-from smoothcert.runs.run import DAMAGE, Run
+from smoothcert.runs.chain import sealed
+from smoothcert.runs.damage import DAMAGE
+from smoothcert.runs.folder import ChainedFolder, LineWriter
 
 
 @dataclass(frozen=True)
@@ -58,20 +61,59 @@ class Attacked:
         return found
 
 
-class AttackRun(Run):
+@dataclass(frozen=True, kw_only=True)
+class AttackConfig:
+    """All that decides what an attack finds."""
+
+    attacks: tuple[str, ...]
+    radii: tuple[float, ...]
+    steps: int
+    draws: int
+    votes: int
+    run: str  # digest of the configuration of the run that is attacked
+    indices: tuple[int, ...]
+
+
+class AttackRun(ChainedFolder[AttackConfig]):
     """A folder like a run's: frozen configuration, one line per attacked input, resumed in the same way."""
 
+    config_type: ClassVar[type[Any]] = AttackConfig
+
     def attacked(self) -> list[Attacked]:
-        """All complete lines, in the order of the plan. Damage is refused by line, not skipped."""
+        """All complete lines, in the order of the plan. What is not as it was written is refused by line."""
         found: dict[int, Attacked] = {}
         planned = set(self.planned)
-        for number, line in enumerate(self._lines(), start=1):
+        for line in self.lines():
             try:
-                one = Attacked.from_json(json.loads(line))
+                content = json.loads(line.text)
+                one = Attacked.from_json({k: v for k, v in content.items() if k not in ("previous", "digest")})
             except DAMAGE as error:
-                raise InputError(f"{self._file}, line {number} is damaged ({error}); delete it and resume") from None
+                raise self._refused(line.number, f"cannot be read ({error})") from None
+            if line.wrong is not None:
+                raise self._refused(line.number, line.wrong)
             if one.index in found or one.index not in planned:
                 wrong = "repeats" if one.index in found else "is not planned:"
-                raise InputError(f"{self._file}, line {number} {wrong} input {one.index}; delete that line and resume")
+                raise self._refused(line.number, f"{wrong} input {one.index}")
             found[one.index] = one
         return [found[index] for index in self.planned if index in found]
+
+    @contextmanager
+    def writing(self) -> Iterator[AttackWriter]:
+        """Append what was found. One writer at a time; a second one is refused."""
+        with self.appending() as writer:
+            yield AttackWriter(writer)
+
+    def _refused(self, number: int, what: str) -> InputError:
+        rest = "delete that line and all below it, and run the same attack again"
+        return InputError(f"{self._file}, line {number} {what}; {rest}")
+
+
+class AttackWriter:
+    """The appending end of an attack."""
+
+    def __init__(self, writer: LineWriter) -> None:
+        self._writer = writer
+
+    def append(self, one: Attacked) -> None:
+        """Write what was found at one input and hand it to the operating system: a kill does not lose it."""
+        self._writer.append(lambda previous: sealed(one.to_json(), previous))

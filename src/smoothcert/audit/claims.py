@@ -9,27 +9,23 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
-
-import numpy
-import scipy
+from importlib.metadata import version
 
 from smoothcert.core.errors import InputError
-from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
-from smoothcert.procedures import ABSTAIN, Certificate, Procedure, Scope, described_procedure
+from smoothcert.noise import Noise
+from smoothcert.procedures import ABSTAIN, Certificate, Procedure
 from smoothcert.procedures.conversation import MOST_DRAWS
-from smoothcert.procedures.replay import DrawsError, recorded_geometry, replay
+from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Entry, Finding, Record, Run
-from smoothcert.stats.geometry import STRENGTHS
 
 SAME = 1e-12  # relative: what another version of numpy or scipy may change in the last digits
-NEEDED = (
-    "model", "classifier", "num_classes", "noise", "procedure", "fixed_draws", "seed", "data", "labels", "versions"
-)  # fmt: skip
+PRINTED = 1.5e-6  # and what that may change in a number of six digits after the point
 # What a procedure returns, compared one by one so that each is found by its name.
 CLAIMS = ("label", "radius", "p_lower", "p_upper", "alpha", "norm", "decisions", "procedure", "reason")
+NUMBER = re.compile(r"\d+(?:\.\d+)?(?:e[-+]?\d+)?")
 
 
 @dataclass(frozen=True)
@@ -40,23 +36,28 @@ class Audit:
     records: tuple[Record, ...]
     planned: int
     exact: bool  # numbers were compared to the last bit, else to 1e-12
+    of_memory: frozenset[int] = frozenset()  # inputs whose answer their own draws do not show: a memory's
 
-    def holding(self, more: Sequence[Finding] = ()) -> int:
-        """How many planned inputs are recorded without any finding, here or in `more`."""
+    def holding(self, more: Sequence[Finding] = (), *, memory_asked: bool = False) -> int:
+        """How many planned inputs are recorded without any finding, here or in `more`.
+
+        What rests on regions of a memory counts only where the memory was asked.
+        """
         found = {finding.index for finding in (*self.findings, *more)}
-        return sum(record.index not in found for record in self.records)
+        unknown = frozenset() if memory_asked else self.of_memory
+        return sum(record.index not in found and record.index not in unknown for record in self.records)
 
 
 def audit_run(run: Run) -> Audit:
     """Compute every bound, boundary decision and radius of a run again from its votes, and check the plan.
 
-    Exact equality is asked for where numpy and scipy are those of the run, else equality up to 1e-12. Nothing raises
-    for what is in the records: all that does not hold is listed.
+    Numbers must be equal to the last bit where the run names the numpy and scipy that are here, else up to 1e-12: all
+    that a lie about versions can gain. Nothing raises for what is in the records: all that does not hold is listed.
     """
-    exact = _versions(run) == {"numpy": numpy.__version__, "scipy": scipy.__version__}
+    exact = all(run.made.versions.get(name) == version(name) for name in ("numpy", "scipy"))
     findings = list(_plan(run))
-    truth = _truth(run, findings)
-    procedure = _procedure(run, findings)
+    truth = dict(zip(run.planned, run.config.labels, strict=True))
+    claims = _Claims(run, _procedure(run, findings), exact)
     records: dict[int, Record] = {}
     last = 0
     for entry in run.entries():
@@ -64,10 +65,12 @@ def audit_run(run: Run) -> Audit:
         findings += entry.findings
         if entry.record is None:
             continue
-        findings += [
-            Finding(check, sentence, entry.record.index, entry.line)
-            for check, sentence in _claims(run, procedure, entry, entry.record, exact=exact)
-        ]
+        try:
+            wrong = list(claims.check(entry, entry.record))
+        except InputError as error:
+            findings.append(Finding("damaged", str(error), entry.record.index, entry.line))
+            continue
+        findings += [Finding(check, sentence, entry.record.index, entry.line) for check, sentence in wrong]
         if entry.record.label != truth.get(entry.record.index, entry.record.label):
             sentence = f"the true label is recorded as {entry.record.label}, planned with {truth[entry.record.index]}"
             findings.append(Finding("truth", sentence, entry.record.index, entry.line))
@@ -76,110 +79,136 @@ def audit_run(run: Run) -> Audit:
         sentence = "the last line has no end; resume the run to certify that input again"
         findings.append(Finding("torn", sentence, line=last + 1))
     recorded = [records[index] for index in run.planned if index in records]
-    if "memory" in run.config and list(records) != [record.index for record in recorded]:
+    if run.config.memory is not None and list(records) != [record.index for record in recorded]:
         findings.append(Finding("order", "the records are not in the order of the plan, in which inputs were inserted"))
     findings += _shared_inputs(run, recorded)
     missing = (index for index in run.planned if index not in records)
     findings += [Finding("missing", "it is planned and not recorded", index) for index in missing]
-    return Audit(tuple(findings), tuple(recorded), len(run.planned), exact)
-
-
-def _versions(run: Run) -> dict[str, Any]:
-    versions = run.config.get("versions")
-    return {name: versions.get(name) for name in ("numpy", "scipy")} if isinstance(versions, dict) else {}
+    of_memory = frozenset(record.index for record in recorded if not _shown_by_draws(record))
+    return Audit(tuple(findings), tuple(recorded), len(run.planned), exact, of_memory)
 
 
 def _plan(run: Run) -> Iterator[Finding]:
     """What the configuration says of itself and cannot be."""
     config = run.config
-    for name in NEEDED:
-        if name not in config:
-            yield Finding(name, f"the configuration does not name {name}")
-    data = config.get("data")
     try:
-        size, subset = data["size"], data["subset"]  # type: ignore[index]
-        chosen = range(subset["start"], size, subset["every"])[: subset["limit"]]
-        whole = len(chosen) == len(run.planned) and list(chosen) == run.planned
-    except (TypeError, KeyError, ValueError, OverflowError):
+        whole = tuple(config.data.subset.indices(config.data.size)) == run.planned
+    except (InputError, OverflowError, MemoryError):
         whole = False
-    if "data" in config and not whole:
+    if not whole:
         yield Finding("subset", "the planned inputs are not the subset of the data that the configuration names")
-
-
-def _truth(run: Run, findings: list[Finding]) -> dict[int, Any]:
-    """The labels of the planned inputs, by index."""
-    labels = run.config.get("labels", [])
-    if isinstance(labels, list) and len(labels) == len(run.planned):
-        return dict(zip(run.planned, labels, strict=True))
-    if "labels" in run.config:
-        findings.append(Finding("labels", "the configuration does not have one label per planned input"))
-    return {}
+    if not 1 <= config.data.distinct <= len(run.planned):
+        sentence = f"{config.data.distinct} of the {len(run.planned)} planned inputs are said to be different"
+        yield Finding("distinct", sentence)
+    named = config.model.fingerprint
+    if named is not None and named != config.fingerprint:
+        yield Finding("model", f"the model is named {named[:12]}..., the classifier {str(config.fingerprint)[:12]}...")
+    try:
+        _ = config.built_noise
+    except InputError as error:
+        yield Finding("noise", f"the configuration has no noise that can be ({error})")
 
 
 def _procedure(run: Run, findings: list[Finding]) -> Procedure | None:
     """The run's procedure, or None with a finding."""
-    if "procedure" not in run.config:
-        return None
     try:
-        procedure = described_procedure(run.config["procedure"])
-        most, fixed = procedure.most_draws(), procedure.fixed_draws()
+        procedure = run.config.built_procedure
+        most = procedure.most_draws()
     except (InputError, ArithmeticError) as error:
         findings.append(Finding("procedure", f"the configuration has no procedure that can be ({error})"))
         return None
     if most > MOST_DRAWS:
         findings.append(Finding("procedure", f"the procedure takes up to {most} draws per input, which nobody makes"))
         return None
-    if run.config.get("fixed_draws") != fixed:
-        said = run.config.get("fixed_draws")
-        findings.append(Finding("fixed_draws", f"fixed_draws is {said!r}, the procedure saves against {fixed}"))
     return procedure
 
 
-def _claims(
-    run: Run, procedure: Procedure | None, entry: Entry, record: Record, *, exact: bool
-) -> Iterator[tuple[str, str]]:
-    """What one record says against what its votes say."""
-    certificate = record.certificate
-    assert certificate is not None
-    classes = certificate.answers[0][1].num_classes
-    if entry.text != (json.dumps(record.to_json(), separators=(",", ":")) + "\n").encode():
-        yield "form", "the line is not written as certify writes it"
-    if not 0 <= record.label < classes:
-        yield "truth", f"the true label is {record.label}, which is none of {classes} classes"
-    if classes != run.config.get("num_classes", classes):
-        yield "num_classes", f"the votes are of {classes} classes, the run is of {run.config['num_classes']}"
-    if record.seconds is None or not 0 <= record.seconds <= 1e9:
-        yield "seconds", f"it took {record.seconds} seconds, which cannot be"
-    own = Scope.OWN if "sigma_search" in run.config else Scope.FIXED
-    scope = Scope.MEMORY if "memory" in run.config else own
-    if certificate.scope is not scope:
-        yield "scope", f"the scope is {certificate.scope.value!r}, that of the run's settings is {scope.value!r}"
-    yield from _found(run, certificate)
-    if procedure is None:
-        yield "replay", "the conversation cannot be held again: the run names no procedure that can be"
-        return
+def _shown_by_draws(record: Record) -> bool:
+    """Whether the draws of the input itself show what is claimed there, whatever a memory holds."""
+    said = None if record.claim is None else record.claim.from_draws
+    return said is None or record.abstained or (said.label == record.prediction and record.radius <= said.radius)
+
+
+@dataclass
+class _Claims:
+    """Checks what records say against what their votes say."""
+
+    run: Run
+    procedure: Procedure | None
+    exact: bool
+
+    def __post_init__(self) -> None:
+        self._noises: dict[str, Noise] = {}
+
+    def check(self, entry: Entry, record: Record) -> Iterator[tuple[str, str]]:
+        """What does not hold about one record."""
+        config, certificate = self.run.config, record.certificate
+        assert certificate is not None
+        classes = certificate.answers[0][1].num_classes
+        if entry.text + b"\n" != self.run.line(record, _previous(entry)):
+            yield "form", "the line is not written as certify writes it"
+        if not 0 <= record.label < classes:
+            yield "truth", f"the true label is {record.label}, which is none of {classes} classes"
+        if classes != config.num_classes:
+            yield "num_classes", f"the votes are of {classes} classes, the run is of {config.num_classes}"
+        if record.seconds is None or not 0 <= record.seconds <= 1e9:
+            yield "seconds", f"it took {record.seconds} seconds, which cannot be"
+        if certificate.scope is not config.scope:
+            said, holds = certificate.scope.value, config.scope.value
+            yield "scope", f"the scope is {said!r}, that of the run's settings is {holds!r}"
+        yield from _searched(self.run, certificate)
+        yield from self._again(certificate)
+
+    def _again(self, certificate: Certificate) -> Iterator[tuple[str, str]]:
+        if self.procedure is None:
+            yield "replay", "the conversation cannot be held again: the run names no procedure that can be"
+            return
+        try:
+            again = replay(certificate, self.procedure, self._noise(certificate))
+        except DrawsError as error:
+            yield "draws", str(error)
+        except (ValueError, ArithmeticError, AssertionError) as error:
+            yield "replay", f"the conversation cannot be held again ({error})"
+        else:
+            yield from self._differences(certificate.as_drawn(), again)
+            yield from _ruled(certificate)
+
+    def _noise(self, certificate: Certificate) -> Noise:
+        key = json.dumps(certificate.noise, sort_keys=True)
+        if key not in self._noises:
+            self._noises[key] = Noise.from_description(certificate.noise)
+        return self._noises[key]
+
+    def _differences(self, old: Certificate, new: Certificate) -> Iterator[tuple[str, str]]:
+        for name in CLAIMS:
+            said, holds = getattr(old, name), getattr(new, name)
+            if said != holds and (self.exact or not _close(said, holds)):
+                yield name, f"{name} is recorded as {said!r}, its votes give {holds!r}"
+
+
+def _previous(entry: Entry) -> str:
+    """What the line says of the line before it."""
     try:
-        again = replay(certificate, procedure, recorded_geometry(certificate.noise))
-    except DrawsError as error:
-        yield "draws", str(error)
-    except (ValueError, ArithmeticError, AssertionError) as error:
-        yield "replay", f"the conversation cannot be held again ({error})"
-    else:
-        yield from _differences(certificate.as_drawn(), again, exact=exact)
-        yield from _ruled(certificate)
+        return str(json.loads(entry.text)["previous"])
+    except (KeyError, TypeError):
+        return ""
 
 
-def _found(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
+def _searched(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
     """Whether the run's search can end at this strength: 2^(k/8), from where it starts not farther than its span.
 
     That the search did end there is for whoever has the model.
     """
-    if "sigma_search" not in run.config:
+    search = run.config.sigma_search
+    if search is None:
         return
-    name = STRENGTHS.get(str(certificate.noise.get("name")), "sigma")
+    # Here, because its room imports torch, which the audit of other runs does without.
+    from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength  # noqa: PLC0415
+
+    name = run.config.strength_name
     try:
         found, k = certificate.noise[name], nearest(certificate.noise[name])
-        start, span = math.log2(run.config["noise"][name]), math.log2(run.config["sigma_search"]["span"])
+        start, span = math.log2(run.config.noise[name]), math.log2(search["span"])
         can_be = math.isclose(found, strength(k), rel_tol=SAME) and abs(k - PER_OCTAVE * start) < PER_OCTAVE * span + 1
     except (KeyError, TypeError, ValueError, OverflowError):
         can_be = False
@@ -189,26 +218,23 @@ def _found(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
 
 def _ruled(certificate: Certificate) -> Iterator[tuple[str, str]]:
     """Whether a memory may have made this of what the draws said; which regions there were it alone can tell."""
-    own = certificate.own
-    if own is None:
+    said = certificate.from_draws
+    if said is None:
         return
-    if certificate.abstained == (own.region is not None):
-        yield "memory", f"class {certificate.label} is claimed, and the region that answers so is {own.region}"
-    elif certificate.abstained and own.label != ABSTAIN and own.cut_by is None:
-        yield "memory", f"the draws said class {own.label}, and no region is named that took it away"
-    elif certificate.cut and own.cut_by is None:
-        yield "memory", f"the radius is {certificate.radius!r} of {own.radius!r}, and no region is named that cut it"
-
-
-def _differences(old: Certificate, new: Certificate, *, exact: bool) -> Iterator[tuple[str, str]]:
-    for name in CLAIMS:
-        said, holds = getattr(old, name), getattr(new, name)
-        if said == holds or (not exact and (name == "reason" or _close(said, holds))):
-            continue
-        yield name, f"{name} is recorded as {said!r}, its votes give {holds!r}"
+    if certificate.abstained == (said.region is not None):
+        yield "memory", f"class {certificate.label} is claimed, and the region that answers so is {said.region}"
+    elif certificate.abstained and said.label != ABSTAIN and said.cut_by is None:
+        yield "memory", f"the draws said class {said.label}, and no region is named that took it away"
+    elif certificate.cut and said.cut_by is None:
+        yield "memory", f"the radius is {certificate.radius!r} of {said.radius!r}, and no region is named that cut it"
 
 
 def _close(a: object, b: object) -> bool:
+    """Equal but for the last digits: of numbers, and of the numbers in a sentence whose words are the same."""
+    if isinstance(a, str) and isinstance(b, str):
+        numbers = list(zip(NUMBER.findall(a), NUMBER.findall(b), strict=False))
+        same_words = NUMBER.split(a) == NUMBER.split(b)
+        return same_words and all(x == y or ("." in x and abs(float(x) - float(y)) <= PRINTED) for x, y in numbers)
     if not isinstance(a, float) or not isinstance(b, float):
         return False
     return abs(a - b) <= SAME * max(abs(a), abs(b))
@@ -224,9 +250,10 @@ def _shared_inputs(run: Run, records: Sequence[Record]) -> Iterator[Finding]:
         if first is not record:
             assert first.certificate is not None
             repeats.append((first, record, first.certificate.answers == record.certificate.answers))
-    data = run.config.get("data")
-    distinct = data.get("distinct") if isinstance(data, dict) else None
-    allowed = len(run.planned) - distinct if type(distinct) is int else 0
+    allowed = len(run.planned) - run.config.data.distinct
+    if len(records) == len(run.planned) and len(repeats) < allowed:
+        sentence = f"{allowed} of the planned inputs are said to repeat another, {len(repeats)} do"
+        yield Finding("distinct", sentence)
     for first, record, same in repeats:
         if not same:
             yield Finding("input_id", f"it is the same input as {first.index}, with other votes", record.index)

@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping
-from dataclasses import fields
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torch import Tensor
 
+from smoothcert import datasets
+from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
+from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
 from smoothcert.engine.sigma import described_search
 from smoothcert.memory.protocol import Remembers
-from smoothcert.noise import NOISES, Noise
-from smoothcert.procedures import Fixed, Procedure, described_procedure
+from smoothcert.procedures import Fixed
 from smoothcert.procedures.identity import flat, identifying
-from smoothcert.runs import Run
+from smoothcert.runs import Finding, Run
+from smoothcert.runs.damage import damaged
+
+AT_ONCE = 1024  # inputs that are looked at together
 
 
-def certified(
+def rebuild(
     run: Run,
     model: Model,
     num_classes: int,
@@ -40,45 +43,49 @@ def certified(
     `calibration` are the inputs that an int8 backend was made with. A model that is not the one certified is refused,
     naming what differs, and so is one without a fingerprint.
     """
-    try:
-        then = flat(run.config["classifier"])
-        batch, backend, named = then["batch"], str(then["backend.name"]), then["fingerprint"]
-        seed = int(run.config["seed"]) if seed is None else seed
-    except (KeyError, TypeError, ValueError, AttributeError):
-        raise InputError(
-            f"{run.path / 'run.json'} does not say which classifier it certified: it was damaged"
-        ) from None
-    if type(batch) is not int:
-        raise InputError(f"{run.path / 'run.json'} has {batch!r} for the batch size: it was damaged")
+    config = run.config
+    if config.backend is None or config.batch_size is None:
+        raise damaged(run.path / "run.json", "it does not say which classifier it certified")
     smoothed = Smoothed(
         model,
         num_classes,
-        described_noise(run.config.get("noise")),
-        seed,
-        batch_size=batch,
+        config.built_noise,
+        config.seed if seed is None else seed,
+        batch_size=config.batch_size,
         workers=workers,
-        backend=backend,
+        backend=config.backend,
         calibration=calibration,
-        search=described_search(run.config["sigma_search"]) if "sigma_search" in run.config else None,
+        search=None if config.sigma_search is None else described_search(config.sigma_search),
         memory=memory,
         input_range=input_range,
         input_shape=input_shape,
     )
-    now = flat(smoothed.describe())
+    now, then = flat(smoothed.describe()), flat(config.classifier)
     for name in identifying(then):
         if now.get(name) != then.get(name):
-            raise InputError(
-                f"the model is not the one that {run.path} certified: its {name} is {now.get(name)}, certified was "
-                f"{then.get(name)}; give that model"
-            )
-    if named is None:
+            raise _other_model(run, name, now.get(name), then.get(name))
+    if config.fingerprint is None:
         raise InputError(f"{run.path} certified a function without a fingerprint: nobody can tell whether it is this")
     return smoothed
 
 
-def run_otherwise(run: Run, smoothed: Smoothed) -> list[str]:
-    """How the same model is run otherwise than it was: scores may be rounded otherwise, and ties fall otherwise."""
-    now, then = flat(smoothed.describe()), flat(run.config["classifier"])
+def refuse_other_model(run: Run, fingerprint: str | None) -> None:
+    """Refuse another model than the run's by its fingerprint, before anything else is asked of it."""
+    then = run.config.fingerprint
+    if then is not None and fingerprint is not None and fingerprint != then:
+        raise _other_model(run, "fingerprint", fingerprint, then)
+
+
+def _other_model(run: Run, name: str, now: object, then: object) -> InputError:
+    return InputError(
+        f"the model is not the one that {run.path} certified: its {name} is {now}, certified was {then}; "
+        "give that model"
+    )
+
+
+def other_circumstances(run: Run, smoothed: Smoothed) -> list[str]:
+    """How the same model is run in other circumstances than it was: scores may round otherwise, and ties fall so."""
+    now, then = flat(smoothed.describe()), flat(run.config.classifier)
     return [
         f"{name} is {now.get(name)}, was {then.get(name)}"
         for name in sorted({*now, *then} - set(identifying(then)))
@@ -86,17 +93,22 @@ def run_otherwise(run: Run, smoothed: Smoothed) -> list[str]:
     ]
 
 
-def run_procedure(run: Run) -> Procedure:
-    """The procedure of a run; one that cannot be is refused."""
-    described = run.config.get("procedure")
-    if not isinstance(described, Mapping):
-        raise InputError(f"{run.path / 'run.json'} names no procedure: it was damaged")
-    return described_procedure(described)
+def check_model(
+    run: Run, *, architecture: Mapping[str, Any], ensemble: Mapping[str, Any] | None
+) -> tuple[Finding, ...]:
+    """What the run says of where its model came from, against the model with its fingerprint that is at hand."""
+    said = run.config.model
+    pairs = {"architecture": (said.architecture, architecture), "ensemble": (said.ensemble, ensemble)}
+    return tuple(
+        Finding("model", f"run.json calls the model's {name} {plain(then)!r}, it is {plain(now)!r}")
+        for name, (then, now) in pairs.items()
+        if then is not None and plain(then) != plain(now)
+    )
 
 
 def refuse_soft(run: Run, what: str) -> None:
     """Refuse a run of soft scores: it certifies the highest mean score, and a majority vote may answer otherwise."""
-    procedure = run_procedure(run)
+    procedure = run.config.built_procedure
     if isinstance(procedure, Fixed) and procedure.bound.beta is not None:
         raise InputError(
             f"{run.path} certified the soft classifier (bound {procedure.bound.name}), and {what} asks for the "
@@ -104,26 +116,40 @@ def refuse_soft(run: Run, what: str) -> None:
         )
 
 
-def described_noise(description: object) -> Noise:
-    """The noise that describes itself like this; anything else is refused."""
-    try:
-        kind = NOISES[description["name"]]  # type: ignore[index]
-        options: Mapping[str, Any] = {f.name: description[f.name] for f in fields(kind) if f.name in description}  # type: ignore[operator,index]
-        noise = kind(**options)
-        same = json.loads(json.dumps(noise.describe())) == description
-    except (KeyError, TypeError, ValueError, ArithmeticError):
-        same = False
-    if not same:
-        raise InputError(f"{description!r} describes no noise that can be: the run was damaged")
-    return noise
-
-
-def check_data(run: Run, data: Dataset) -> None:
+def refuse_other_data(run: Run, data: Dataset) -> None:
     """Refuse data that are not those that the run certified."""
-    about = run.config.get("data")
-    then = about.get("fingerprint") if isinstance(about, Mapping) else None
+    then = run.config.data.fingerprint
     if then != data.fingerprint:
         raise InputError(
             f"data {data.name} ({data.split}) are not those that {run.path} certified: their fingerprint is "
-            f"{data.fingerprint[:12]}..., certified was {str(then)[:12]}...; give the same data"
+            f"{data.fingerprint[:12]}..., certified was {then[:12]}...; give the same data"
         )
+
+
+def distinct_inputs(data: Dataset, indices: Sequence[int]) -> int:
+    """How many of these inputs are different: equal ones have equal noise, and so equal votes."""
+    parts = (indices[start : start + AT_ONCE] for start in range(0, len(indices), AT_ONCE))
+    return len({input_id(x) for part in parts for x in data.tensors(part)})
+
+
+def check_data(run: Run, data: Dataset) -> tuple[Finding, ...]:
+    """What the run says about the data with its fingerprint that are at hand, and does not hold of them.
+
+    The name of a file of one's own may change; that of a known data set says which inputs they are.
+    """
+    said = run.config.data
+    findings = []
+    known = said.name in datasets.NAMES or data.name in datasets.NAMES
+    if known and (said.name, said.split) != (data.name, data.split):
+        sentence = f"run.json calls the data {said.name} ({said.split}), they are {data.name} ({data.split})"
+        findings.append(Finding("data", sentence))
+    if said.size != len(data):
+        findings.append(Finding("data", f"run.json says that there are {said.size} inputs, the data have {len(data)}"))
+    there = [index for index in run.planned if 0 <= index < len(data)]
+    if len(there) == len(run.planned) and said.distinct != (distinct := distinct_inputs(data, there)):
+        sentence = f"run.json says that {said.distinct} of the planned inputs are different, the data have {distinct}"
+        findings.append(Finding("data", sentence))
+    names = run.config.class_names
+    if names and names != tuple(data.class_names):
+        findings.append(Finding("data", "the names of the classes are not those of the data"))
+    return tuple(findings)

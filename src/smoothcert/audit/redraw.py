@@ -1,6 +1,6 @@
 """Whether the votes of a run are those of its model: drawn again, the same; drawn afresh, consistent.
 
-What follows from the votes is checked without the model (`analysis.audit`).
+What follows from the votes is checked without the model (`audit.claims`).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from typing import ClassVar
 
 from scipy import stats
 
-from smoothcert.audit.rebuild import check_data, described_noise, run_otherwise, run_procedure
+from smoothcert.audit.rebuild import check_data, other_circumstances, refuse_other_data
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.engine import SigmaSearch, Smoothed
 from smoothcert.noise import Noise
 from smoothcert.procedures import ABSTAIN, Ask, Budgeted, Certificate, Conversation, Fixed, Geometry, Procedure
 from smoothcert.procedures.conversation import BOUND
-from smoothcert.procedures.replay import DrawsError, recorded_geometry, replay
+from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Finding, Record, Run
 
 ROUNDING = 1e-3
@@ -46,7 +46,7 @@ class Redrawn:
     draws: int
 
 
-def pick(records: Sequence[Record], share: float, seed: int) -> list[Record]:
+def sample_records(records: Sequence[Record], share: float, seed: int) -> list[Record]:
     """A random share of the records, at least one, in their order: what an auditor draws again."""
     if not 0 < share <= 1:
         raise InputError(f"share must be above 0 and at most 1, got {share}")
@@ -58,19 +58,21 @@ def pick(records: Sequence[Record], share: float, seed: int) -> list[Record]:
 def redraw(
     run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, on_draws: Progress = lambda _: None
 ) -> Redrawn:
-    """Draw the blocks of every recorded answer again with the run's model (`certified`) and seed, and compare.
+    """Draw the blocks of every recorded answer again with the run's model (`rebuild`) and seed, and compare.
 
     Votes must be the same to the last one where the model is run as it was. Where its torch, device or processor
     differ, one in a thousand may fall otherwise, if the votes drawn here make the same claim or a larger one, and if
     votes fell in both directions, as rounding makes them. Other data are refused. Inputs with a strength of their own
     are drawn with it, and the search must find it again, up to near ties at one in twenty.
     """
-    procedure = run_procedure(run)
-    otherwise = tuple(run_otherwise(run, smoothed))
+    refuse_other_data(run, data)
+    procedure = run.config.built_procedure
+    otherwise = tuple(other_circumstances(run, smoothed))
     strange = (record.index for record in records if not 0 <= record.index < len(data))
     findings = [Finding("data", f"the data have {len(data)} inputs and not this one", index) for index in strange]
+    findings += check_data(run, data)
     moved = draws = raised = lowered = 0
-    for record, again in _draw_recorded(run, records, smoothed, data, procedure, on_draws):
+    for record, again in _draw_recorded(records, smoothed, data, procedure, on_draws):
         old = _certificate(record)
         draws += again.draws
         findings += [Finding(check, sentence, record.index) for check, sentence in _beside(record, old, again, data)]
@@ -89,7 +91,7 @@ def redraw(
         findings.append(Finding("votes", sentence + "other way round: rounding has no favourite"))
     if smoothed.search is not None:
         findings += _strange_noises(records)
-        findings += _searched(smoothed.search, records, smoothed, data, exact=not otherwise)
+        findings += _searched(smoothed.search, records, smoothed, data)
     return Redrawn(tuple(findings), otherwise, moved, draws)
 
 
@@ -103,14 +105,15 @@ def draw_fresh(
     recorded votes for the chosen class and the fresh ones are of one probability (hypergeometric test). Votes of
     `staged` and `sequential` were stopped by looking at them, and are not compared: their shares are biased.
     """
-    if smoothed.seed == run.config["seed"]:
+    if smoothed.seed == run.config.seed:
         raise InputError(f"the seed of fresh draws must not be the run's, {smoothed.seed}; give another")
-    procedure = run_procedure(run)
+    refuse_other_data(run, data)
+    procedure = run.config.built_procedure
     probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, Fixed) else Fixed(n0=1, n=n)
     unbiased = isinstance(procedure, Fixed | Budgeted)
     level = LEVEL / max(1, 3 * len(records))
     findings: list[Finding] = []
-    for record, fresh in _certify(run, records, smoothed, data, probe, on_draws):
+    for record, fresh in _certify(records, smoothed, data, probe, on_draws):
         wrong = [*_contradicted(_certificate(record), fresh, probe, level)]
         wrong += _unlike(_certificate(record), fresh, level) if unbiased else []
         findings += [Finding("fresh draws", sentence, record.index) for sentence in wrong]
@@ -118,9 +121,8 @@ def draw_fresh(
 
 
 def _certify(
-    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
+    records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
 ) -> Iterator[tuple[Record, Certificate]]:
-    check_data(run, data)
     there = [record for record in records if 0 <= record.index < len(data)]
     if not there:
         return
@@ -142,7 +144,7 @@ def _own_noises(records: Sequence[Record]) -> tuple[list[Record], list[Noise]]:
 
 def _own_noise(record: Record) -> Noise | None:
     try:
-        return described_noise(_certificate(record).noise)
+        return Noise.from_description(_certificate(record).noise)
     except InputError:
         return None
 
@@ -154,12 +156,11 @@ def _strange_noises(records: Sequence[Record]) -> Iterator[Finding]:
             yield Finding("noise", f"{dict(_certificate(record).noise)} is no noise that can be drawn", record.index)
 
 
-def _searched(
-    search: SigmaSearch, records: Sequence[Record], smoothed: Smoothed, data: Dataset, *, exact: bool
-) -> list[Finding]:
+def _searched(search: SigmaSearch, records: Sequence[Record], smoothed: Smoothed, data: Dataset) -> list[Finding]:
     """Strengths that the search does not find: chosen with a look at the draws that bound, they would prove nothing.
 
-    What rounding may have done is let pass at few inputs only: who may move every strength by a step chooses, too.
+    What rounding may have done, as far as the search itself says that it may (`agrees`), is let pass at few inputs
+    only: who may move every strength by a step chooses, too. What the run says of its machine changes nothing here.
     """
     there, recorded = _own_noises([record for record in records if 0 <= record.index < len(data)])
     again = smoothed.noises(data.tensors([record.index for record in there])) if there else []
@@ -168,7 +169,7 @@ def _searched(
         if type(old) is type(new) and old.strength == new.strength:
             continue
         sentence = f"{new.strength_name} is recorded as {old.strength!r}, the search finds {new.strength!r}"
-        may_be = not exact or search.agrees(old.strength, new.strength)
+        may_be = search.agrees(old.strength, new.strength)
         (rounded if may_be else wrong).append(Finding(new.strength_name, sentence, record.index))
     return wrong + (rounded if len(rounded) > max(1, SEARCHED * len(there)) else [])
 
@@ -216,7 +217,7 @@ class _Recorded(Procedure):
 
 
 def _draw_recorded(
-    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
+    records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
 ) -> Iterator[tuple[Record, Certificate]]:
     """Every record with the answers to its own asks; records that asked for the same are drawn together."""
     beta = procedure.bound.beta if isinstance(procedure, Fixed) else None
@@ -225,7 +226,7 @@ def _draw_recorded(
         asks = tuple(Ask(purpose, tally.draws, beta) for purpose, tally in _certificate(record).answers)
         alike.setdefault(asks, []).append(record)
     for asks, group in alike.items():
-        yield from _certify(run, group, smoothed, data, _Recorded(asks), on_draws)
+        yield from _certify(group, smoothed, data, _Recorded(asks), on_draws)
 
 
 def _moved(old: Certificate, again: Certificate) -> int:
@@ -240,7 +241,7 @@ def _moved(old: Certificate, again: Certificate) -> int:
 def _claims_more(old: Certificate, again: Certificate, procedure: Procedure) -> str:
     """Why the votes that were drawn here do not carry the recorded claim, or ""."""
     try:
-        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, recorded_geometry(old.noise))
+        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, Noise.from_description(old.noise))
     except DrawsError:
         return "with the votes that fall otherwise here the procedure would have gone on or stopped elsewhere"
     if old.abstained or (fresh.label == old.label and fresh.radius >= old.radius):

@@ -2,62 +2,54 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from smoothcert.cli import options as o
+from smoothcert.cli.options import option
+from smoothcert.cli.output import say, say_json, show, warn
 from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
-    from smoothcert.analysis import Results, Summary
+    from smoothcert.analysis import Summary
 
-KINDS = ("curves", "sigma", "draws", "saved", "members")
+Sources = Annotated[
+    list[Path],
+    typer.Argument(help="Run folders, public TSV logs, or folders of them: a leaderboard.", show_default=False),
+]
 
 
 def analyze(
-    sources: Annotated[
-        list[Path],
-        typer.Argument(help="Run folders, public TSV logs, or folders of them: a leaderboard.", show_default=False),
-    ],
+    sources: Sources,
     radii: o.Radii = None,
-    shared: Annotated[bool, typer.Option("--shared", help="Only the inputs that all have in common.")] = False,
-    alpha: Annotated[float | None, typer.Option(help="Compute runs of fixed again at this alpha, from votes.")] = None,
-    n: Annotated[int | None, typer.Option(help="Compute runs of fixed again with so many of their draws.")] = None,
-    envelope: Annotated[bool, typer.Option("--envelope", help="Add the best of each input over all (UE).")] = False,
-    seeds: Annotated[bool, typer.Option("--seeds", help="Add mean and deviation of runs that differ in seed.")] = False,
-    figure: Annotated[Path | None, typer.Option(help="Save a figure: .png, .svg or .pdf.")] = None,
-    kind: Annotated[
-        str | None, typer.Option(help=f"Of the figure: {', '.join(KINDS)}. Default: curves.", show_default=False)
-    ] = None,
-    markdown: Annotated[bool, typer.Option("--markdown", help="Print a Markdown table.")] = False,
-    latex: Annotated[bool, typer.Option("--latex", help="Print a LaTeX table (booktabs).")] = False,
-    csv: Annotated[bool, typer.Option("--csv", help="Print a CSV table.")] = False,
+    shared: Annotated[bool, option("Only the inputs that all have in common.", "--shared")] = False,
+    alpha: Annotated[float | None, option("Compute runs of fixed again at this alpha, from votes.")] = None,
+    n: Annotated[int | None, option("Compute runs of fixed again with so many of their draws.")] = None,
+    envelope: Annotated[bool, option("Add the best of each input over all (UE).", "--envelope")] = False,
+    seeds: Annotated[bool, option("Add mean and deviation of runs that differ in seed.", "--seeds")] = False,
+    figure: o.Figure = None,
+    kind: Annotated[str | None, option("Of the figure: curves, sigma, draws, saved, members. Default: curves.")] = None,
+    markdown: Annotated[bool, option("Print a Markdown table.", "--markdown")] = False,
+    latex: Annotated[bool, option("Print a LaTeX table (booktabs).", "--latex")] = False,
+    csv: Annotated[bool, option("Print a CSV table.", "--csv")] = False,
     as_json: o.AsJson = False,
 ) -> None:
     """Print certified accuracy at radii, ACR, abstentions and cost, each with a 95% interval."""
-    from smoothcert import analysis
+    from smoothcert.workflows import analyze as workflow
 
     form = _format({"markdown": markdown, "latex": latex, "csv": csv, "json": as_json})
-    _check_kind(kind, figure, envelope)
-    board = analysis.leaderboard(sources)
-    results = list(board.results)
-    if alpha is not None or n is not None:
-        results = [analysis.reanalyse(result, alpha=alpha, n=n) for result in results]
-    if shared:
-        results = analysis.shared(results)
-    rows = [*results, analysis.upper_envelope(results)] if envelope else results
-    summary = analysis.summarise(rows, None if radii is None else o.numbers(radii), seeds=seeds)
-    if figure is not None:
-        _draw(results, figure, kind or "curves", envelope)
-    _print(summary, form, figure)
-    for skipped in board.skipped:
-        typer.echo(f"warning: skipped: {skipped}", err=True)
+    found = workflow.analyze(
+        sources, radii=o.numbers(radii), shared=shared, alpha=alpha, n=n, envelope=envelope, seeds=seeds,
+        figure=figure, kind=kind,
+    )  # fmt: skip
+    _print(found.summary, form, figure)
+    for skipped in found.skipped:
+        warn(f"skipped: {skipped}")
     if form not in ("markdown", "latex"):  # these hold them
-        for warning in summary.warnings:
-            typer.echo(f"warning: {warning}", err=True)
+        for warning in found.summary.warnings:
+            warn(warning)
 
 
 def _format(wanted: dict[str, bool]) -> str:
@@ -67,46 +59,19 @@ def _format(wanted: dict[str, bool]) -> str:
     return given[0] if given else "terminal"
 
 
-def _check_kind(kind: str | None, figure: Path | None, envelope: bool) -> None:
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {kind!r}")
-    if kind is not None and figure is None:
-        raise InputError(f"--kind {kind} needs --figure, the file to draw to")
-    if envelope and kind not in (None, "curves"):
-        raise InputError(f"--envelope does not go with --kind {kind}; leave one of them out")
-
-
-def _draw(results: list[Results], path: Path, kind: str, envelope: bool) -> None:
-
-    from smoothcert.present import acr_by_members, draws_by_votes, draws_saved, radius_accuracy, sigma_histogram
-
-    if kind == "curves":
-        radius_accuracy(results, path, envelope=envelope)
-    else:
-        drawing = {
-            "sigma": sigma_histogram,
-            "draws": draws_by_votes,
-            "saved": draws_saved,
-            "members": acr_by_members,
-        }
-        drawing[kind](results, path)
-
-
 def _print(summary: Summary, form: str, figure: Path | None) -> None:
-
-    from smoothcert.present import comma_separated, latex, markdown, rich_table
+    from smoothcert.present import rich_table
+    from smoothcert.workflows.analyze import table_text
 
     if form == "json":
-        typer.echo(json.dumps(summary.to_json(), indent=2))
+        say_json(summary.to_json())
     elif form != "terminal":
-        text = {"markdown": markdown, "latex": latex, "csv": comma_separated}
-        typer.echo(text[form](summary), nl=form == "markdown")
+        say(table_text(summary, form), end="\n" if form == "markdown" else "")
     else:
-        console = o.console()
-        console.print(rich_table(summary))
+        show(rich_table(summary))
         for cost in summary.costs:
-            console.print(cost, markup=False)
+            show(cost)
         for note in summary.notes:
-            console.print(f"note: {note}", style="dim", markup=False)
+            show(f"note: {note}", style="dim")
         if figure is not None:
-            console.print(f"The figure is in {figure}", markup=False)
+            say(f"The figure is in {figure}")

@@ -2,57 +2,86 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import Annotated
 
 from smoothcert.cli import options as o
-from smoothcert.cli.progress import certifying
+from smoothcert.cli.options import PROCEDURE, option
+from smoothcert.cli.output import say
 
-if TYPE_CHECKING:
-    from smoothcert.datasets import Dataset, Subset
-    from smoothcert.models import Checkpoint
+Data = Annotated[str, option("digits, mnist5k, mnist, cifar10, svhn, an .npz file or an image folder.")]
+Out = Annotated[Path, option("Folder of the run; the same command again resumes it.")]
+Name = Annotated[
+    str,
+    option(
+        "fixed: the largest radius, n draws. sequential: given radii, as few draws as possible. "
+        "staged: CertifyAdp. budgeted: the largest radius, draws where they pay.",
+        panel=PROCEDURE,
+    ),
+]
+Radius = Annotated[list[float], option("Radius to certify; several for sequential: 0.25 0.5 1.", panel=PROCEDURE)]
+N = Annotated[
+    int | None, option("Draws that bound the probability, or the fixed n to match. Default: 100000.", panel=PROCEDURE)
+]
+N0 = Annotated[int | None, option("Draws that choose the class. Default: 100.", panel=PROCEDURE)]
+Beta = Annotated[
+    float | None, option("Power that giving up early may cost (sequential, staged). Default: 0.001.", panel=PROCEDURE)
+]
+Stages = Annotated[str | None, option("Of staged, as in 100,1000,10000,120000. Default: from n.", panel=PROCEDURE)]
+Price = Annotated[float | None, option("Of draws, for budgeted: see Budgeted.", panel=PROCEDURE)]
+BoundName = Annotated[
+    str | None, option("Of fixed: clopper-pearson (votes), hoeffding or bernstein (soft scores).", panel=PROCEDURE)
+]
+Temperature = Annotated[float | None, option("Of the softmax, for soft bounds.", panel=PROCEDURE)]
+RunnerUp = Annotated[
+    bool, option("Of fixed: bound the runner-up too; certifies p_A < 1/2.", "--runner-up", panel=PROCEDURE)
+]
+More = Annotated[
+    list[str],
+    option("An option that a noise or procedure of yours has: noise.NAME=VALUE or procedure.NAME=VALUE.", "--set"),
+]
+Start = Annotated[int, option("First input.", panel=o.DATA)]
+Every = Annotated[int, option("Every k-th input; 20 is usual for CIFAR-10.", panel=o.DATA)]
+PerInput = Annotated[
+    str | None,
+    option(
+        "Choose the strength for each input, from --sigma: bracket (any model), ddrs (gradient ascent) or "
+        "grid. Certificates are then of this input's own classifier, unless they go through --memory.",
+        panel=o.NOISE,
+    ),
+]
+PerInputSteps = Annotated[
+    int | None, option("Strengths tried per input. Default: 11 (bracket), 400 (ddrs), 64 (grid).", panel=o.NOISE)
+]
+PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 64, 1, 8.", panel=o.NOISE)]
 
 
 def certify(
     model: o.Model,
-    data: Annotated[str, typer.Option(help="digits, mnist5k, mnist, cifar10, svhn, an .npz file or an image folder.")],
-    out: Annotated[Path, typer.Option(help="Folder of the run; the same command again resumes it.")],
+    data: Data,
+    out: Out,
     sigma: o.Strength = None,
     noise: o.NoiseName = "gaussian",
     norm: o.Norm = None,
     values: o.Values = None,
     grid: o.Grid = "auto",
-    procedure: Annotated[
-        str,
-        typer.Option(
-            help="fixed: the largest radius, n draws. sequential: given radii, as few draws as possible. "
-            "staged: CertifyAdp. budgeted: the largest radius, draws where they pay."
-        ),
-    ] = "fixed",
-    radius: Annotated[list[float], typer.Option(help="Radius to certify; several for sequential: 0.25 0.5 1.")] = [],  # noqa: B006
-    n: Annotated[
-        int | None, typer.Option(help="Draws that bound the probability, or the fixed n to match. Default: 100000.")
-    ] = None,
-    n0: Annotated[int | None, typer.Option(help="Draws that choose the class. Default: 100.")] = None,
+    procedure: Name = "fixed",
+    radius: Radius = [],  # noqa: B006
+    n: N = None,
+    n0: N0 = None,
     alpha: o.Alpha = 0.001,
-    beta: Annotated[
-        float | None, typer.Option(help="Power that giving up early may cost (sequential, staged). Default: 0.001.")
-    ] = None,
-    stages: Annotated[str | None, typer.Option(help="Of staged, as in 100,1000,10000,120000. Default: from n.")] = None,
-    price: Annotated[float | None, typer.Option(help="Of draws, for budgeted: see Budgeted.")] = None,
-    bound: Annotated[
-        str | None, typer.Option(help="Of fixed: clopper-pearson (votes), hoeffding or bernstein (soft scores).")
-    ] = None,
-    inverse_temperature: Annotated[float | None, typer.Option(help="Of the softmax, for soft bounds.")] = None,
-    runner_up: Annotated[
-        bool, typer.Option("--runner-up", help="Of fixed: bound the runner-up too; certifies p_A < 1/2.")
-    ] = False,
-    split: Annotated[str, typer.Option(help="test or train.")] = "test",
-    start: Annotated[int, typer.Option(help="First input.")] = 0,
-    every: Annotated[int, typer.Option(help="Every k-th input; 20 is usual for CIFAR-10.")] = 1,
-    limit: Annotated[int | None, typer.Option(help="At most so many inputs.")] = None,
+    beta: Beta = None,
+    stages: Stages = None,
+    price: Price = None,
+    bound: BoundName = None,
+    inverse_temperature: Temperature = None,
+    runner_up: RunnerUp = False,
+    more: More = [],  # noqa: B006
+    split: o.Split = "test",
+    start: Start = 0,
+    every: Every = 1,
+    limit: o.Limit = None,
     data_root: o.DataRoot = None,
     seed: o.Seed = 0,
     batch_size: o.BatchSize = None,
@@ -60,93 +89,29 @@ def certify(
     workers: o.Workers = None,
     backend: o.Backend = "eager",
     calibration: o.Calibration = None,
-    sigma_per_input: Annotated[
-        str | None,
-        typer.Option(
-            help="Choose the strength for each input, from --sigma: bracket (any model), ddrs (gradient ascent) or "
-            "grid. Certificates are then of this input's own classifier, unless they go through --memory."
-        ),
-    ] = None,
-    sigma_steps: Annotated[
-        int | None, typer.Option(help="Strengths tried per input. Default: 11 (bracket), 400 (ddrs), 64 (grid).")
-    ] = None,
-    sigma_draws: Annotated[int | None, typer.Option(help="Draws for each of them. Default: 64, 1, 8.")] = None,
+    sigma_per_input: PerInput = None,
+    sigma_steps: PerInputSteps = None,
+    sigma_draws: PerInputDraws = None,
     memory: o.MemoryAt = None,
 ) -> None:
     """Certify inputs of a data set: what no perturbation below a radius can change."""
-    from smoothcert import datasets
-    from smoothcert.audit.memory import check_memory
-    from smoothcert.cli.procedures import ProcedureOptions
-    from smoothcert.engine import Smoothed
-    from smoothcert.models import ensembles
-    from smoothcert.runs import Run
-    from smoothcert.runs.evaluations import add_evaluations
-    from smoothcert.workflows.certify import run_config
+    from smoothcert.datasets import Subset
+    from smoothcert.workflows import certify as workflow
+    from smoothcert.workflows.choices import NoiseChoice, SearchChoice
+    from smoothcert.workflows.procedure_choice import ProcedureChoice
+    from smoothcert.workflows.terminal import terminal_observer
 
-    chosen = ProcedureOptions(radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up).build(
-        procedure
+    own = o.assignments(more, "noise", "procedure")
+    how = ProcedureChoice(
+        procedure, radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up, own["procedure"]
     )
-    subset = datasets.Subset(start=start, every=every, limit=limit)
-    checkpoint = ensembles.load_model(model, o.device(device))
-    dataset = datasets.load(data, split, root=data_root)
-    earlier = Run.at(out)  # before a memory is made that the run would refuse
-    backend, batch_size = o.resumed(earlier, backend, batch_size)
-    remembered = o.memory(memory)
-    calibrating, named = o.calibration(backend, calibration, data, data_root)
-    smoothed = Smoothed(
-        checkpoint.model,
-        num_classes=checkpoint.architecture.num_classes,
-        noise=o.noise(
-            noise, sigma, norm, values, checkpoint, grid=grid, eight_bit=dataset.inputs.dtype.name == "uint8"
-        ),
-        seed=seed,
-        batch_size=batch_size,
-        workers=workers,
-        backend=backend,
-        calibration=calibrating,
-        search=o.search(sigma_per_input, sigma_steps, sigma_draws, chosen),
-        memory=remembered,
-        input_range=dataset.input_range,
-        input_shape=tuple(checkpoint.architecture.input_shape),
-    )
-    o.check_shape(dataset.inputs.shape[1:], checkpoint.architecture, data)
-    if held_out := checkpoint.details.get("held_out"):
-        chosen_inputs = dataset.tensors(subset.indices(len(dataset)))
-        ensembles.refuse_overlap(set(held_out), chosen_inputs, f"--data {data}")
-    if earlier is not None:
-        check_memory(earlier, remembered)
-    if one_sided := _one_sided(dataset, subset):
-        typer.echo(f"warning: {one_sided}", err=True)
-    run = Run.start(out, run_config(smoothed, chosen, dataset, subset, _about(model, checkpoint) | named))
-    certifying(run, smoothed, chosen, dataset)
-    if smoothed.asked and isinstance(checkpoint.model, ensembles.Ensemble):
-        typer.echo(add_evaluations(out, smoothed.asked, checkpoint.model.cost))
-    typer.echo(f"{len(run.planned)} inputs are certified in {out}; see: smoothcert analyze {out}")
-    if sigma_per_input is not None and memory is None:
-        typer.echo(
-            "warning: each certificate is of its input's own classifier, and claims nothing about neighbours; for a "
-            "claim about one classifier give --memory, and another --out",
-            err=True,
-        )
-
-
-def _one_sided(dataset: Dataset, subset: Subset) -> str | None:
-    """A data set that is ordered by class, cut by --every or --limit, may leave few of its classes."""
-    rows = subset.indices(len(dataset))
-    here, all_of_them = (len(set(labels.tolist())) for labels in (dataset.labels[rows], dataset.labels))
-    if 2 * here > all_of_them or len(rows) < 2 * all_of_them:
-        return None
-    return (
-        f"the {len(rows)} chosen inputs are of {here} of the {all_of_them} classes of {dataset.name}, which is "
-        "ordered: another --every may take all"
-    )
-
-
-def _about(model: list[Path], checkpoint: Checkpoint) -> dict[str, Any]:
-    """What the run says of its model."""
-    return {
-        "file": model[0].name if len(model) == 1 else [path.name for path in model],
-        "architecture": checkpoint.architecture.to_json(),
-        "fingerprint": checkpoint.fingerprint,
-        **{key: checkpoint.details[key] for key in ("ensemble",) if key in checkpoint.details},
-    }
+    with terminal_observer() as observer:
+        run = workflow.certify(
+            model, data, out=out, procedure=how, seed=seed, split=split,
+            noise=NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
+            subset=Subset(start=start, every=every, limit=limit),
+            search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws), memory=memory, backend=backend,
+            calibration=calibration, batch_size=batch_size, device=device, workers=workers, data_root=data_root,
+            command=["smoothcert", *sys.argv[1:]], observer=observer,
+        )  # fmt: skip
+    say(f"{run.outcome.sentence}; see: smoothcert analyze {out}")

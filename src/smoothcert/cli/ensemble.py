@@ -2,74 +2,52 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
 from rich.table import Table
 
 from smoothcert.cli import options as o
+from smoothcert.cli.options import option
+from smoothcert.cli.output import say, say_json, show
 from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
-    from torch import Tensor
+    from smoothcert.workflows.ensemble import HoldOut
 
-    from smoothcert.models import Checkpoint
-    from smoothcert.noise import Noise
-
-Members = Annotated[list[Path], typer.Option("--model", help="A member: checkpoint or ensemble file; repeat it.")]
-Data = Annotated[str, typer.Option("--data", help="Hold-out data; inputs that a member was trained on are left out.")]
-Split = Annotated[str, typer.Option("--split", help="test or train.")]
-Start = Annotated[int, typer.Option("--start", help="First hold-out input.")]
-Every = Annotated[int, typer.Option("--every", help="Every k-th input: 1, 21, ... leaves 0, 20, ... to certify.")]
-Limit = Annotated[int | None, typer.Option("--limit", help="At most so many inputs.")]
-Draws = Annotated[int, typer.Option("--draws", help="Draws of noise per hold-out input.")]
-Out = Annotated[Path | None, typer.Option("--out", help="Ensemble file (.json) to write.")]
+Members = Annotated[list[Path], option("A member: checkpoint or ensemble file; repeat it.", "--model")]
+Data = Annotated[str, option("Hold-out data; inputs that a member was trained on are left out.", panel=o.DATA)]
+Start = Annotated[int, option("First hold-out input.", panel=o.DATA)]
+Every = Annotated[int, option("Every k-th input: 1, 21, ... leaves 0, 20, ... to certify.", panel=o.DATA)]
+Draws = Annotated[int, option("Draws of noise per hold-out input.")]
+NewFile = Annotated[Path, option("Ensemble file (.json) to write.")]
+Out = Annotated[Path | None, option("Ensemble file (.json) to write.")]
 Kind = Annotated[
     str,
-    typer.Option(
-        "--aggregation",
-        help="soft-voting, softmax-voting, hard-voting, consensus, early-exit, max-margin, or denoised (a denoiser, "
-        "then a classifier).",
+    option(
+        "soft-voting, softmax-voting, hard-voting, consensus, early-exit, max-margin, or denoised (a denoiser, "
+        "then a classifier)."
     ),
 ]
-K = Annotated[int | None, typer.Option("--k", help="Of consensus: how many members must agree. Default: 2.")]
-
-
-@dataclass(frozen=True)
-class _HeldOut:
-    """Members, and the inputs that none of them was trained on."""
-
-    members: list[Checkpoint]
-    x: Tensor
-    y: Tensor
-    noise: Noise
-    about: dict[str, Any]
-
-    @property
-    def models(self) -> list[Any]:
-        return [member.model for member in self.members]
+K = Annotated[int | None, option("Of consensus: how many members must agree. Default: 2.")]
 
 
 def make(
     model: Members,
-    out: Annotated[Path, typer.Option("--out", help="Ensemble file (.json) to write.")],
+    out: NewFile,
     aggregation: Kind = "soft-voting",
-    weights: Annotated[str | None, typer.Option(help="One per member, as in 0.5,0.3,0.2. Default: equal.")] = None,
+    weights: Annotated[str | None, option("One per member, as in 0.5,0.3,0.2. Default: equal.")] = None,
     k: K = None,
-    threshold: Annotated[float | None, typer.Option(help="Of early-exit: T. Default: 0.999.")] = None,
-    a: Annotated[float | None, typer.Option(help="Of early-exit: level of its test. Default: 0.05.")] = None,
+    threshold: Annotated[float | None, option("Of early-exit: T. Default: 0.999.")] = None,
+    a: Annotated[float | None, option("Of early-exit: level of its test. Default: 0.05.")] = None,
 ) -> None:
     """Write an ensemble of these members, in this order."""
-    given = {
-        "weights": None if weights is None else o.numbers(weights, "--weights"),
-        "k": k,
-        "threshold": threshold,
-        "a": a,
-    }
-    _write(out, aggregation, model, {key: value for key, value in given.items() if value is not None}, {})
+    from smoothcert.workflows import ensemble as workflow
+
+    given = {"weights": o.numbers(weights, "--weights"), "k": k, "threshold": threshold, "a": a}
+    options = {key: value for key, value in given.items() if value is not None}
+    workflow.make(model, out, aggregation=aggregation, options=options)
+    _say_written(out)
 
 
 def rank(
@@ -78,10 +56,10 @@ def rank(
     out: Out = None,
     aggregation: Kind = "consensus",
     k: K = None,
-    split: Split = "test",
+    split: o.Split = "test",
     start: Start = 1,
     every: Every = 20,
-    limit: Limit = None,
+    limit: o.Limit = None,
     draws: Draws = 10,
     sigma: o.Strength = None,
     noise: o.NoiseName = "gaussian",
@@ -90,30 +68,27 @@ def rank(
     as_json: o.AsJson = False,
 ) -> None:
     """Order members by their accuracy under noise; with --out, an ensemble that asks the best one first."""
-    from smoothcert.models import ensembles
+    from smoothcert.workflows import ensemble as workflow
+    from smoothcert.workflows.ensemble_tables import ranking_table
 
-    held = _held_out(model, data, data_root, split, start, every, limit, noise, sigma)
-    found = ensembles.rank(held.models, held.x, held.y, noise=held.noise, draws=draws, seed=seed)
-    table = Table("rank", "member", "accuracy under noise")
-    for place, index in enumerate(found.order, start=1):
-        table.add_row(str(place), str(model[index]), f"{found.accuracy[index]:.4f}")
-    content = {"order": found.order, "accuracy": found.accuracy}
-    _say(table, {**content, "members": [str(path) for path in model]}, as_json=as_json)
-    if out is not None:
-        details = held.about | {"ranking": {key: list(value) for key, value in content.items()}, "seed": seed}
-        _write(out, aggregation, [model[index] for index in found.order], {} if k is None else {"k": k}, details)
+    held = _hold_out(data, split, start, every, limit, noise, sigma, data_root)
+    options = {} if k is None else {"k": k}
+    found = workflow.rank(model, held, draws=draws, seed=seed, out=out, aggregation=aggregation, options=options)
+    content = {"order": found.order, "accuracy": found.accuracy, "members": [str(path) for path in model]}
+    _say(ranking_table(model, found), content, as_json=as_json)
+    _say_written(out)
 
 
 def weights(
     model: Members,
     data: Data,
     out: Out = None,
-    method: Annotated[str, typer.Option(help="convex or sgd (SWEEN), or minimum-variance (EsbRS).")] = "convex",
+    method: Annotated[str, option("convex or sgd (SWEEN), or minimum-variance (EsbRS).")] = "convex",
     aggregation: Kind = "softmax-voting",
-    split: Split = "test",
+    split: o.Split = "test",
     start: Start = 1,
     every: Every = 20,
-    limit: Limit = None,
+    limit: o.Limit = None,
     sigma: o.Strength = None,
     noise: o.NoiseName = "gaussian",
     data_root: o.DataRoot = None,
@@ -121,39 +96,27 @@ def weights(
     as_json: o.AsJson = False,
 ) -> None:
     """Find weights on hold-out data; with --out, the weighted ensemble."""
-    from smoothcert.models import ensembles
+    from smoothcert.workflows import ensemble as workflow
+    from smoothcert.workflows.ensemble_tables import weights_table
 
-    if method not in ("convex", "sgd", "minimum-variance"):
-        raise InputError(f"--method must be convex, sgd or minimum-variance, got {method!r}")
-    held = _held_out(model, data, data_root, split, start, every, limit, noise, sigma)
-    found = (
-        ensembles.minimum_variance_weights(held.models, held.x, noise=held.noise, seed=seed)
-        if method == "minimum-variance"
-        else ensembles.sween_weights(
-            held.models, held.x, held.y, noise=held.noise, method="sgd" if method == "sgd" else "convex", seed=seed
-        )
-    )
-    table = Table("member", "weight", caption=f"objective {found.objective:.6g}, at most {found.gap:.1e} to gain")
-    for path, weight in zip(model, found.weights, strict=True):
-        table.add_row(str(path), f"{weight:.4f}")
-    _say(table, found.to_json(), as_json=as_json)
+    held = _hold_out(data, split, start, every, limit, noise, sigma, data_root)
+    found = workflow.weights(model, held, method=method, seed=seed, out=out, aggregation=aggregation)
+    _say(weights_table(model, found), found.to_json(), as_json=as_json)
     for note in found.notes:
-        typer.echo(f"note: {note}", err=True)
-    if out is not None:
-        details = held.about | {"found": found.to_json(), "seed": seed}
-        _write(out, aggregation, model, {"weights": list(found.weights)}, details)
+        say(f"note: {note}", err=True)
+    _say_written(out)
 
 
 def plan(
     model: Members,
     data: Data,
-    sizes: Annotated[str, typer.Option(help="Ensemble sizes to compare.")] = "1,2,3,5,10,20,50",
-    split: Split = "test",
+    sizes: Annotated[str, option("Ensemble sizes to compare.")] = "1,2,3,5,10,20,50",
+    split: o.Split = "test",
     start: Start = 1,
     every: Every = 20,
-    limit: Limit = 100,
+    limit: o.Limit = 100,
     draws: Draws = 128,
-    n: Annotated[int, typer.Option(help="Draws of the certification to plan for.")] = 100_000,
+    n: Annotated[int, option("Draws of the certification to plan for.")] = 100_000,
     alpha: o.Alpha = 0.001,
     sigma: o.Strength = None,
     data_root: o.DataRoot = None,
@@ -161,110 +124,41 @@ def plan(
     as_json: o.AsJson = False,
 ) -> None:
     """How many members are worth it: the variance they leave, the radius that buys, and the evaluations it costs."""
-    import dataclasses
-
-    from smoothcert.analysis import variance
-    from smoothcert.models.ensembles.sampling import noisy_logits
+    from smoothcert.workflows import ensemble as workflow
+    from smoothcert.workflows.ensemble_tables import plan_table
 
     counts = _whole(sizes)
-    if draws < 2:
-        raise InputError(f"--draws must be at least 2 for a variance, got {draws}")
-    held = _held_out(model, data, data_root, split, start, every, limit, "gaussian", sigma)
-    logits = noisy_logits(held.models, held.x, held.noise, draws, seed)
-    rows = variance.plan(logits, held.y.numpy(), counts, sigma=held.noise.strength, n=n, alpha=alpha)
-    model_ = variance.components(logits)
-    columns = ("members", "variance left", "measured", "p_A", "radius", "accuracy", "evaluations", "with 2-consensus")
-    table = Table(*columns, caption=f"zeta_p {model_.zeta_p:.3f}: more members cannot leave less of the variance")
-    for row in rows:
-        measured = ["-" if value is None else f"{value:.3f}" for value in (row.measured, row.accuracy)]
-        table.add_row(
-            str(row.size), f"{row.predicted:.3f}", measured[0], f"{row.p:.4f}", f"{row.radius:.4f}", measured[1],
-            str(row.size), f"{row.consensus:.2f}",
-        )  # fmt: skip
-    content: dict[str, Any] = {"zeta_p": model_.zeta_p, "sizes": [dataclasses.asdict(row) for row in rows]}
-    if len(model) > 1:
-        top, most = variance.mixing(logits)
-        content["mixing_helps"], content["shared"] = float((top > most).mean()), float(most.mean() / top.mean())
-    _say(table, content, as_json=as_json)
-    if len(model) > 1:
-        sentence = (
-            f"two of these members share up to {content['shared']:.0%} of the variance of one: the less they do, "
-        )
-        typer.echo(f"note: {sentence}the more they bring together; compare kinds of members by it", err=True)
-    else:
-        typer.echo("note: with one member nothing is known of how members differ; give several", err=True)
+    held = _hold_out(data, split, start, every, limit, "gaussian", sigma, data_root)
+    found = workflow.plan(model, held, sizes=counts, draws=draws, n=n, alpha=alpha, seed=seed)
+    _say(plan_table(found), found.to_json(), as_json=as_json)
+    say(f"note: {found.note}", err=True)
 
 
-def _held_out(
-    paths: list[Path],
-    data: str,
-    root: Path | None,
-    split: str,
-    start: int,
-    every: int,
-    limit: int | None,
-    noise: str,
-    strength: float | None,
-) -> _HeldOut:
-    """Load members and data; what a member was trained on is no hold-out data, by content."""
-    import torch
+def _hold_out(
+    data: str, split: str, start: int, every: int, limit: int | None, noise: str, sigma: float | None, root: Path | None
+) -> HoldOut:
+    from smoothcert.datasets import Subset
+    from smoothcert.workflows.choices import NoiseChoice
+    from smoothcert.workflows.ensemble import HoldOut
 
-    from smoothcert import datasets
-    from smoothcert.core.randomness import input_id
-    from smoothcert.models import ensembles
-
-    members = [ensembles.load_model(path) for path in paths]
-    dataset = datasets.load(data, split, root=root)
-    for member in members:
-        o.check_shape(dataset.inputs.shape[1:], member.architecture, data)
-        if strength is None and member.details.get("noise") != members[0].details.get("noise"):
-            raise InputError("members were trained under different noise; give --sigma, the one to certify with")
-    # Without a grid: nothing is certified here.
-    chosen = o.noise(noise, strength, None, None, members[0], grid="off", eight_bit=False)
-    trained = _trained(members, dataset)
-    subset = datasets.Subset(start=start, every=every, limit=limit)
-    free = [row for row in range(len(dataset)) if row not in trained]
-    if not free:
-        raise InputError(f"--data {data} ({split}) is what members were trained on; hold out others, or --split test")
-    seen = {input_id(x) for x in dataset.tensors(sorted(trained))}
-    rows = [free[index] for index in subset.indices(len(free))]
-    ids = {row: input_id(x) for row, x in zip(rows, dataset.tensors(rows), strict=True)}
-    rows = [row for row in rows if ids[row] not in seen]
-    if not rows:
-        raise InputError(f"all inputs of --data {data} ({split}) that were chosen are also among the training data")
-    about = {"hold_out": {"data": data, "split": split, "inputs": len(rows)}, "held_out": [ids[row] for row in rows]}
-    return _HeldOut(members, dataset.tensors(rows), torch.from_numpy(dataset.labels[rows].copy()), chosen, about)
+    subset = Subset(start=start, every=every, limit=limit)
+    return HoldOut(data, split, subset, NoiseChoice(noise, sigma, grid="off"), root)
 
 
-def _trained(members: list[Checkpoint], dataset: Any) -> set[int]:
-    """The rows that any member was trained on, if it was on these data."""
-    from smoothcert.models.ensembles.file import trained_on
-    from smoothcert.training import hold_out
-
-    rows: set[int] = set()
-    for member in members:
-        for one in trained_on(member.details):
-            if one["fingerprint"] == dataset.fingerprint:
-                rows.update(hold_out(len(dataset), float(one["holdout"]))[0])
-    return rows
-
-
-def _write(out: Path, aggregation: str, members: list[Path], options: dict[str, Any], details: dict[str, Any]) -> None:
-    from smoothcert.models import ensembles
-
-    made = ensembles.save(out, aggregation, members, options, details)
-    typer.echo(f"{made.architecture.name} is written to {out}; see: smoothcert certify --model {out}", err=True)
+def _say_written(out: Path | None) -> None:
+    if out is not None:
+        say(f"the ensemble is written to {out}; see: smoothcert certify --model {out}", err=True)
 
 
 def _say(table: Table, content: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(content))
+        say_json(content, indent=None)
     else:
-        o.console().print(table)
+        show(table)
 
 
 def _whole(sizes: str) -> list[int]:
-    numbers = o.numbers(sizes, "--sizes")
+    numbers = o.numbers(sizes, "--sizes") or []
     if not all(number.is_integer() for number in numbers):
         raise InputError(f"--sizes must be whole numbers, as in 1,2,5, got {sizes!r}")
     return [int(number) for number in numbers]

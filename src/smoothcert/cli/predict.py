@@ -2,37 +2,33 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from smoothcert.cli import options as o
+from smoothcert.cli.options import option
+from smoothcert.cli.output import say, say_json
 from smoothcert.core.errors import InputError
-from smoothcert.core.text import printable
 
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from smoothcert.engine import Smoothed
-    from smoothcert.memory import Memory
-    from smoothcert.models import Checkpoint
-    from smoothcert.runs import Run
+Inputs = Annotated[list[Path], option("An image, or an .npy array of one or more inputs.", "--input")]
+AsRun = Annotated[
+    Path | None, option("Answer as the classifier that this run certified; another model is refused.", "--run")
+]
+SETTLED_BY_RUN = ("sigma", "noise", "values", "grid", "batch_size", "backend")
 
 
 def predict(
     context: typer.Context,
     model: o.Model,
-    input_: Annotated[list[Path], typer.Option("--input", help="An image, or an .npy array of one or more inputs.")],
-    run: Annotated[
-        Path | None, typer.Option(help="Answer as the classifier that this run certified; another model is refused.")
-    ] = None,
+    input_: Inputs,
+    run: AsRun = None,
     sigma: o.Strength = None,
     noise: o.NoiseName = "gaussian",
     values: o.Values = None,
     grid: o.Grid = "auto",
-    n: Annotated[int, typer.Option(help="Draws per input.")] = 1_000,
+    n: Annotated[int, option("Draws per input.")] = 1_000,
     alpha: o.Alpha = 0.001,
     seed: o.Seed = 0,
     batch_size: o.BatchSize = None,
@@ -45,107 +41,24 @@ def predict(
     as_json: o.AsJson = False,
 ) -> None:
     """Answer with the smoothed classifier, or abstain where two classes are too close."""
-    import torch
-
-    from smoothcert.datasets import read_inputs
-    from smoothcert.engine import Smoothed
-    from smoothcert.models import ensembles
     from smoothcert.procedures import Predict
+    from smoothcert.workflows import predict as workflow
+    from smoothcert.workflows.choices import NoiseChoice
+    from smoothcert.workflows.terminal import terminal_observer
 
-    procedure = Predict(n=n, alpha=alpha)
-    opened = None if run is None else _run(run, context)
-    remembered = o.memory(memory, there=True)
-    there = o.run_device(opened) if opened is not None else None
-    checkpoint = ensembles.load_model(model, o.device(device or there))
-    shape = tuple(checkpoint.architecture.input_shape)
-    batches = {path: read_inputs(path, shape) for path in input_}
-    inputs = [(path, torch.from_numpy(x)) for path in input_ for x in batches[path][0]]
-    eight_bit = all(is_8_bit for _, is_8_bit in batches.values())
-    smoothed = (
-        _certified(
-            opened,
-            checkpoint,
-            seed if _given(context, "seed") else None,
-            workers,
-            o.run_calibration(opened, calibration, None, data_root),
-            remembered,
-        )
-        if opened is not None
-        else Smoothed(
-            checkpoint.model,
-            num_classes=checkpoint.architecture.num_classes,
-            noise=o.noise(noise, sigma, None, values, checkpoint, grid=grid, eight_bit=eight_bit),
-            seed=seed,
-            batch_size=batch_size,
-            workers=workers,
-            backend=backend,
-            calibration=o.calibration(backend, calibration, None, data_root)[0],
-            memory=remembered,
-            input_range=(0, 1),
-            input_shape=shape,
-        )
-    )
-    names = checkpoint.details.get("class_names") or [str(c) for c in range(checkpoint.architecture.num_classes)]
-    predictions = smoothed.predict(torch.stack([x for _, x in inputs]), procedure)
-    for (path, _), prediction in zip(inputs, predictions, strict=True):
-        if as_json:
-            typer.echo(json.dumps({"input": str(path), **prediction.to_json()}))
-        else:
-            answer = "abstains" if prediction.abstained else names[prediction.label]
-            typer.echo(printable(f"{path}: {answer} ({prediction.reason})"))
-
-
-def _run(path: Path, context: typer.Context) -> Run:
-    """The run of --run; what it settles must not be given beside it."""
-    from smoothcert.runs import Run
-
-    for name in ("sigma", "noise", "values", "grid", "batch_size", "backend"):
-        if _given(context, name):
+    for name in SETTLED_BY_RUN if run is not None else ():
+        if o.was_given(context, name):
             raise InputError(f"--{name.replace('_', '-')} does not go with --run, which names it; leave it out")
-    opened = Run.open(path)
-    if "sigma_search" in opened.config and _given(context, "seed"):
-        raise InputError(f"--seed does not go with {path}, whose seed decides the sigma of each input; leave it out")
-    return opened
-
-
-def _given(context: typer.Context, name: str) -> bool:
-    """Whether an option stands on the command line."""
-    source = context.get_parameter_source(name)
-    return source is not None and source.name == "COMMANDLINE"
-
-
-def _certified(
-    run: Run,
-    checkpoint: Checkpoint,
-    seed: int | None,
-    workers: int | None,
-    calibration: Tensor | None,
-    memory: Memory | None,
-) -> Smoothed:
-    """The smoothed classifier of the run; whatever is run otherwise is said."""
-    from smoothcert.audit.memory import check_memory
-    from smoothcert.audit.rebuild import certified, refuse_soft, run_otherwise
-
-    refuse_soft(run, "predict")
-    check_memory(run, memory)
-    shape, classes = tuple(checkpoint.architecture.input_shape), checkpoint.architecture.num_classes
-    smoothed = certified(
-        run,
-        checkpoint.model,
-        classes,
-        seed=seed,
-        workers=workers,
-        calibration=calibration,
-        memory=memory,
-        input_range=(0, 1),
-        input_shape=shape,
-    )
-    if smoothed.search is not None and memory is None:
-        typer.echo(
-            "warning: the sigma of each input is its own, so its certificate claims nothing about the answers to its "
-            "neighbours; certify with --memory",
-            err=True,
-        )
-    for what in run_otherwise(run, smoothed):
-        typer.echo(f"warning: the model is run otherwise than it was certified: {what}", err=True)
-    return smoothed
+    chosen = NoiseChoice(noise, sigma, None, values, grid)
+    with terminal_observer() as observer:
+        answers = workflow.predict(
+            model, input_, run=run, procedure=Predict(n=n, alpha=alpha), memory=memory, calibration=calibration,
+            running=None if run is not None else workflow.Running(chosen, backend, batch_size), device=device,
+            seed=seed if o.was_given(context, "seed") else None, workers=workers, data_root=data_root,
+            observer=observer,
+        )  # fmt: skip
+    for answer in answers:
+        if as_json:
+            say_json({"input": str(answer.source), **answer.prediction.to_json()}, indent=None)
+        else:
+            say(f"{answer.source}: {answer.class_name or 'abstains'} ({answer.prediction.reason})")

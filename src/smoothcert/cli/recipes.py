@@ -2,33 +2,27 @@
 
 from __future__ import annotations
 
-import fnmatch
-import json
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
+from rich.table import Table
 
 from smoothcert.cli import options as o
+from smoothcert.cli.output import say, say_json, show
+
+Name = Annotated[
+    str | None, typer.Argument(help="One recipe, in full; or a part of names or a pattern: 'mnist*macer*'.")
+]
 
 
-def recipes(
-    name: Annotated[
-        str | None, typer.Argument(help="One recipe, in full; or a part of names or a pattern: 'mnist*macer*'.")
-    ] = None,
-    as_json: o.AsJson = False,
-) -> None:
+def recipes(name: Name = None, as_json: o.AsJson = False) -> None:
     """List the papers' training recipes with their source, about what they cost, and the published ACR."""
-    from rich.table import Table
+    from smoothcert.workflows.recipes import in_full, matching
 
-    from smoothcert.training.recipes import RECIPES, find
-
-    if name in RECIPES:
-        typer.echo(json.dumps(_full(RECIPES[name]), indent=2))
-        return
-    pattern = name if name and "*" in name else f"*{name or ''}*"
-    chosen = [recipe for known, recipe in RECIPES.items() if fnmatch.fnmatchcase(known, pattern)] or [find(name or "")]
-    if as_json:
-        typer.echo(json.dumps([_full(recipe) for recipe in chosen], indent=2))
+    chosen = matching(name)
+    one = next((recipe for recipe in chosen if recipe.name == name), None)
+    if as_json or one is not None:
+        say_json([in_full(recipe) for recipe in chosen] if one is None else in_full(one))
         return
     table = Table(box=None, pad_edge=False, header_style="bold")
     table.add_column("recipe", min_width=max(len(recipe.name) for recipe in chosen))
@@ -37,19 +31,10 @@ def recipes(
     table.add_column("source", overflow="ellipsis", no_wrap=True, ratio=1)
     for recipe in chosen:
         acr = "" if recipe.published_acr is None else f"{recipe.published_acr:g}"
-        table.add_row(
-            recipe.name, str(recipe.epochs), str(recipe.passes), _about(recipe.core_hours), acr, recipe.source
-        )
-    o.console().print(table)
-    typer.echo(
+        hours = "" if recipe.core_hours is None else f"{float(f'{recipe.core_hours:.2g}'):g}"
+        table.add_row(recipe.name, str(recipe.epochs), str(recipe.passes), hours, acr, recipe.source)
+    show(table)
+    say(
         "passes: forward and backward, per image and epoch. core-hours: about, on one server core without a GPU.\n"
         "ACR: published, of the full schedule. One in full: smoothcert recipes NAME"
     )
-
-
-def _full(recipe: Any) -> dict[str, Any]:
-    return {**recipe.to_json(), "passes": recipe.passes, "core_hours": recipe.core_hours}
-
-
-def _about(hours: float | None) -> str:
-    return "" if hours is None else f"{float(f'{hours:.2g}'):g}"

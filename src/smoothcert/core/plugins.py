@@ -58,6 +58,12 @@ def loaded_plugins() -> tuple[Plugin, ...]:
     return tuple(_LOADED.values())
 
 
+def plugin_files() -> tuple[Path, ...]:
+    """Where those files are, for processes that are to load them, too."""
+    modules = (sys.modules[f"smoothcert_plugin_{digest[:16]}"] for digest in _LOADED)
+    return tuple(Path(module.__file__) for module in modules if module.__file__ is not None)
+
+
 @cache
 def load_entry_points() -> None:
     """Load what installed packages offer under the entry-point group `smoothcert`; once."""

@@ -9,13 +9,14 @@ from pathlib import Path
 
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import cifar10, embedded, mnist, svhn  # noqa: F401 (they register their readers)
+from smoothcert.datasets.arrays import from_arrays
 from smoothcert.datasets.dataset import SPLITS, Dataset, Subset
 from smoothcert.datasets.folder import read_folder
 from smoothcert.datasets.inputs import read_inputs
 from smoothcert.datasets.npz import read_npz
 from smoothcert.datasets.registry import READERS, Reader, register
 
-__all__ = ["NAMES", "SPLITS", "Dataset", "Reader", "Subset", "load", "read_inputs", "register"]
+__all__ = ["NAMES", "SPLITS", "Dataset", "Reader", "Subset", "from_arrays", "load", "read_inputs", "register"]
 
 NAMES: tuple[str, ...] = tuple(sorted(READERS))
 """The names that `load` knows, for the command line."""

@@ -30,13 +30,13 @@ class Dataset:
     """One split of labelled inputs that was checked when it was made and cannot change afterwards.
 
     Guarantees: there is at least one input and one label for each; labels lie in 0..num_classes-1; images are uint8
-    (N, C, H, W) with `input_range` (0, 1), the range of `tensors`; tables are finite float32 (N, d) with `input_range`
-    None. Both arrays are read-only, so `fingerprint` stays true.
+    (N, C, H, W) with `input_range` (0, 1), the range of `tensors`; other inputs, such as tables, are finite float32
+    (N, ...) with `input_range` None. Both arrays are read-only, so `fingerprint` stays true.
     """
 
     name: str
     split: str
-    inputs: npt.NDArray[Any]  # (N, C, H, W) uint8 or (N, d) float32
+    inputs: npt.NDArray[Any]  # (N, C, H, W) uint8 or (N, ...) float32
     labels: npt.NDArray[np.int64]  # (N,)
     num_classes: int
     input_range: tuple[float, float] | None
@@ -61,15 +61,15 @@ class Dataset:
         inputs, images = self.inputs, self.inputs.dtype == np.uint8
         if not images and inputs.dtype != np.float32:
             raise InputError(f"inputs must be uint8 images or float32 tables, got {inputs.dtype}: convert them first")
-        if inputs.ndim != (4 if images else 2) or inputs.size == 0:
+        if (inputs.ndim != 4 if images else inputs.ndim < 2) or inputs.size == 0:
             raise InputError(
-                "inputs must be images (N, C, H, W) or tables (N, d) with at least one row and no empty axis, "
+                "inputs must be images (N, C, H, W) or numbers (N, ...) with at least one row and no empty axis, "
                 f"got {inputs.dtype} {inputs.shape}"
             )
         if self.input_range != ((0, 1) if images else None):
             raise InputError(f"input_range must be (0, 1) for images and None for tables, got {self.input_range}")
         if not images and not np.isfinite(inputs).all():
-            row = int(np.flatnonzero(~np.isfinite(inputs).all(axis=1))[0])
+            row = int(np.flatnonzero(~np.isfinite(inputs.reshape(len(inputs), -1)).all(axis=1))[0])
             raise InputError(f"inputs must be finite float32 numbers, got another in row {row}: repair or leave it out")
 
     def __len__(self) -> int:

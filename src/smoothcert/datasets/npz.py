@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smoothcert.core.files import reading_file
-from smoothcert.core.text import printable
+from smoothcert.core.text import visible
 from smoothcert.datasets.dataset import SPLITS, Dataset
 from smoothcert.datasets.files import reading
 from smoothcert.datasets.npy import Archive
@@ -34,12 +34,12 @@ def read_npz(path: Path, split: str) -> Dataset:
         with reading_file(path) as stream, Archive(stream) as archive:
             suffix = _suffix(archive.files, split)
             keys = [f"y_{name}" for name in SPLITS if f"y_{name}" in archive.files] if suffix else ["y"]
-            labels = {key: _labels(archive[key], key) for key in keys}
-            inputs = _inputs(archive[f"x{suffix}"], f"x{suffix}")
+            labels = {key: as_labels(archive[key], key) for key in keys}
+            inputs = as_inputs(archive[f"x{suffix}"], f"x{suffix}")
         num_classes = 1 + max(int(own.max()) for own in labels.values())
         names = tuple(str(label) for label in range(num_classes))
         input_range = (0.0, 1.0) if inputs.dtype == np.uint8 else None
-        return Dataset(printable(path.stem), split, inputs, labels[f"y{suffix}"], num_classes, input_range, names)
+        return Dataset(visible(path.stem), split, inputs, labels[f"y{suffix}"], num_classes, input_range, names)
 
 
 def _suffix(keys: list[str], split: str) -> str:
@@ -49,7 +49,8 @@ def _suffix(keys: list[str], split: str) -> str:
     raise ValueError(f"it has neither x_{split} and y_{split} nor x and y, but {', '.join(sorted(keys)) or 'nothing'}")
 
 
-def _labels(labels: npt.NDArray[Any], key: str) -> npt.NDArray[np.int64]:
+def as_labels(labels: npt.NDArray[Any], key: str) -> npt.NDArray[np.int64]:
+    """Class numbers (N,); anything else is a ValueError that names `key`."""
     if labels.dtype.kind not in "iu" or labels.size == 0 or labels.shape not in ((labels.size,), (labels.size, 1)):
         raise ValueError(f"{key} should be integers of shape (N,), it is {labels.dtype} {labels.shape}")
     if labels.min() < 0 or labels.max() >= MOST_CLASSES:
@@ -57,22 +58,27 @@ def _labels(labels: npt.NDArray[Any], key: str) -> npt.NDArray[np.int64]:
     return labels.astype(np.int64).ravel()
 
 
-def _inputs(x: npt.NDArray[Any], key: str) -> npt.NDArray[Any]:
+def as_inputs(x: npt.NDArray[Any], key: str) -> npt.NDArray[Any]:
+    """Images, uint8 (N, C, H, W), or a table, float32 (N, d); anything else is a ValueError that names `key`."""
     if x.dtype.kind == "f" and x.ndim == 2:
         return x.astype(np.float32)
     if x.dtype.kind == "f" and x.ndim in (3, 4):
-        x = _exact_levels(x, key)
+        levels = exact_levels(x)
+        if levels is None:
+            raise ValueError(f"{key} holds float images that are not exactly k/255: store images as uint8, 0..255")
+        x = levels
     if x.dtype != np.uint8 or x.ndim not in (3, 4):
         raise ValueError(f"{key} is {x.dtype} {x.shape}, neither uint8 images nor a float table")
     return x[:, np.newaxis] if x.ndim == 3 else _channels_first(x, key)
 
 
-def _exact_levels(x: npt.NDArray[Any], key: str) -> npt.NDArray[np.uint8]:
+def exact_levels(x: npt.NDArray[Any]) -> npt.NDArray[np.uint8] | None:
+    """The levels k of floats that are all exactly k/255 in their own precision; None where one is not."""
     if np.isfinite(x).all() and x.size and x.min() >= 0 and x.max() <= 1:
         levels: npt.NDArray[np.uint8] = np.rint(x * 255).astype(np.uint8)
         if np.array_equal(levels.astype(x.dtype) / x.dtype.type(255), x):
             return levels
-    raise ValueError(f"{key} holds float images that are not exactly k/255: store images as uint8, 0..255")
+    return None
 
 
 def _channels_first(x: npt.NDArray[Any], key: str) -> npt.NDArray[Any]:

@@ -109,8 +109,8 @@ class Memory:
     def insert(self, x: Any, certificate: Certificate) -> Certificate:
         """What may be claimed at x (...) beside all regions that are stored; a new region is safe when this returns.
 
-        The certificate comes back with the scope "memory", and with what the draws said in `own`. To insert the same
-        again changes nothing and says the same.
+        The certificate comes back with the scope "memory", and with what the draws said in `from_draws`. To insert the
+        same again changes nothing and says the same.
         """
         if certificate.scope is Scope.MEMORY:
             raise InputError("certificate was inserted already: insert what the draws said, with another scope")

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from smoothcert.memory.rule import Ruling
-from smoothcert.procedures import Certificate, Own, Scope
+from smoothcert.procedures import Certificate, FromDraws, Scope
 from smoothcert.stats.rounding import down
 
 WHOLE = 1e15  # from here on floats have no decimals to round
@@ -28,8 +28,8 @@ def about(certificate: Certificate) -> dict[str, Any]:
 
 def ruled(old: Certificate, ruling: Ruling, region: int | None, classes: Mapping[int, int]) -> Certificate:
     """The certificate as the memory has it, with a reason that says what changed; `classes` are those of regions."""
-    own = Own(old.label, old.radius, old.reason, region, ruling.cut_by)
-    new = dataclasses.replace(old, label=ruling.label, radius=ruling.radius, scope=Scope.MEMORY, own=own)
+    said = FromDraws(old.label, old.radius, old.reason, region, ruling.cut_by)
+    new = dataclasses.replace(old, label=ruling.label, radius=ruling.radius, scope=Scope.MEMORY, from_draws=said)
     reason = old.reason
     if new.overruled:
         reason = f"region {region} of class {new.label} contains it and answers; the draws said {old.label}: {reason}"

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Self
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, ClassVar, Self
 
 from smoothcert.core.errors import InputError
-from smoothcert.noise.base import Noise, per_row
+from smoothcert.noise.base import NOISES, Noise, per_row
 from smoothcert.stats.ablation import KEEP_BITS, AblationGeometry, keep_threshold
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 WORD = 2**62
 
 
+@NOISES.add
 @dataclass(frozen=True)
 class Ablation(Noise):
     """Each coordinate is kept with probability `keep`, else it becomes one of the other `values` - 1 levels.
@@ -46,6 +48,8 @@ class Ablation(Noise):
 
     def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
         """Keep a coordinate with probability q, else give it one of *all* levels; q + (1 - q)/values = keep."""
+        import torch
+
         top = self.values - 1
         threshold: int | Tensor = self._threshold
         if strength is not None:

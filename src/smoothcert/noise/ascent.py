@@ -3,22 +3,23 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
-
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model
 from smoothcert.noise.base import Noise, per_row
 from smoothcert.noise.gaussian import Gaussian
 from smoothcert.noise.laplace import Laplace
 from smoothcert.noise.uniform import Uniform
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
 CLAMP = 0.02
 """Mean scores are clamped to [0.02, 0.98] before Phi^-1, as in the authors' scripts (appendix A)."""
 
 Scale = Gaussian | Uniform | Laplace
-Model = Callable[[Tensor], Tensor]
 
 
 def plain(noise: Noise) -> Scale:
@@ -38,7 +39,7 @@ def plain(noise: Noise) -> Scale:
 
 def unit_draws(noise: Scale, x: Tensor, draws: int, stream: torch.Generator) -> Tensor:
     """`draws` noises of strength 1 for one input x (...): (draws, ...)."""
-    return noise.with_strength(1.0).draw(torch.zeros_like(x).expand(draws, *x.shape), stream)
+    return noise.with_strength(1.0).draw(x.new_zeros(()).expand(draws, *x.shape), stream)
 
 
 def soft_radii(noise: Scale, scores: Tensor, strength: Tensor, label: Tensor) -> Tensor:
@@ -72,6 +73,8 @@ def ascend(
     Reparametrised: the noise is strength * unit. `label` (B,) is the class A; without it, the one that these draws
     answer. Gradients of the model are left alone.
     """
+    import torch
+
     size, draws = units.shape[:2]
     with torch.inference_mode(False), torch.enable_grad():
         at = strength.detach().clone().requires_grad_()

@@ -6,20 +6,27 @@ import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
+from smoothcert.core.described import Described, fields_of
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
+
+NOISES: Registry[type[Noise]] = Registry("noise")
+"""Noises by name. A noise registers itself (`@NOISES.add`), in its own file, or in one from outside the package."""
 
 
 @dataclass(frozen=True)
-class Noise(ABC):
+class Noise(Described, ABC):
     """A distribution around an input. Frozen; its strength (sigma, half width, ...) is a field."""
 
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Any]] = NOISES
     strength_name: ClassVar[str]
 
     @property
@@ -59,7 +66,7 @@ class Noise(ABC):
     def describe(self) -> dict[str, Any]:
         """Name, parameters and norm, as they stand in a record."""
         # Sums of float32 numbers: an adversarial classifier can see the rounding of x + noise. `GriddedNoise` cures it.
-        return {"name": self.name, **dataclasses.asdict(self), "norm": self.norm, "arithmetic": "float32"}
+        return {"name": self.name} | fields_of(self) | {"norm": self.norm, "arithmetic": "float32"}
 
 
 def check_positive(name: str, value: float) -> None:

@@ -6,22 +6,23 @@ import dataclasses
 import math
 import threading
 from dataclasses import dataclass
-from typing import ClassVar, Literal, Self
-
-import mpmath
-import torch
-from torch import Tensor
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 from smoothcert.core.errors import InputError
-from smoothcert.noise.base import check_positive, per_row
+from smoothcert.noise.base import NOISES, check_positive, per_row
 from smoothcert.noise.grid import Law
 from smoothcert.noise.gridded import GriddedNoise
 from smoothcert.stats.geometry import gaussian_radius, gaussian_required_p
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 # Phi^-1 is infinite at 0 and 1, and float32 is there already at 1 - 6e-8. Beyond this the soft radius is flat.
 SOFT_CLAMP = 1e-6
 
 
+@NOISES.add
 @dataclass(frozen=True)
 class Gaussian(GriddedNoise):
     """N(0, sigma^2 I). R = sigma/2 (Phi^-1(p_A) - Phi^-1(p_B)), with p_B <= 1 - p_A: sigma Phi^-1(p_A).
@@ -45,6 +46,8 @@ class Gaussian(GriddedNoise):
         """x + sigma * eps."""
         if self.grid is not None:
             return self._draw_on_grid(x, generator, strength)
+        import torch
+
         eps = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
         return eps.mul_(self.sigma if strength is None else per_row(strength, x)).add_(x)
 
@@ -61,6 +64,8 @@ class Gaussian(GriddedNoise):
 
         Scores are clamped to [1e-6, 1 - 1e-6], so that no infinity or NaN reaches the gradient.
         """
+        import torch
+
         z_top, z_second = (torch.special.ndtri(p.clamp(SOFT_CLAMP, 1 - SOFT_CLAMP)) for p in (top, second))
         sigma = self.strength if strength is None else strength.to(top)
         radius: Tensor = sigma / 2 * (z_top - z_second) / self._l2_per_unit  # (B,)
@@ -86,14 +91,16 @@ class Gaussian(GriddedNoise):
         return math.sqrt(self.dim)
 
 
-class _Arithmetic(threading.local):
-    """Many digits, for each thread its own: threads would change a shared precision under each other."""
-
-    def __init__(self) -> None:
-        self.mp = mpmath.MPContext()
+_OF_THREAD = threading.local()
 
 
-ARITHMETIC = _Arithmetic()
+def arithmetic() -> Any:
+    """mpmath, for each thread its own: threads would change a shared precision under each other."""
+    if not hasattr(_OF_THREAD, "mp"):
+        import mpmath
+
+        _OF_THREAD.mp = mpmath.MPContext()
+    return _OF_THREAD.mp
 
 
 @dataclass(frozen=True)
@@ -111,7 +118,7 @@ class GaussianLaw(Law):
         """With 64 bits to spare, and more until what is left of the error cannot change the number."""
         if i - 0.5 > self._negligible(bits):
             return 0, False
-        mp, precision = ARITHMETIC.mp, bits + 64
+        mp, precision = arithmetic(), bits + 64
         while True:
             mp.prec = precision
             t = mp.mpf(2 * i - 1) / (mp.mpf(self.sigma) * (2 * self.levels) * mp.sqrt(2))

@@ -18,10 +18,13 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
 import numpy as np
-import torch
-from torch import Tensor
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 CELL_BITS = 16
 KEY_BITS = 64
@@ -96,6 +99,8 @@ class Tables:
 @lru_cache(maxsize=64)
 def tables(law: Law, device: torch.device) -> Tables:
     """The tables of a law, made once."""
+    import torch
+
     keys = np.array([floor - HALF_KEY for floor in thresholds(law)], dtype=np.int64)
     cells = np.arange(-HALF_CELLS, HALF_CELLS, dtype=np.int64) << REST_BITS  # the least key of each
     first = np.searchsorted(keys, cells, side="left")
@@ -111,6 +116,8 @@ def tables(law: Law, device: torch.device) -> Tables:
 
 def draw_steps(law: Law, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """`count` independent k, as float32 whole numbers; a function of the generator alone."""
+    import torch
+
     table = tables(law, device)
     cells = _words(-(-count // 4), generator, device).view(torch.uint16)[:count]
     steps = table.values.index_select(0, cells.to(torch.int32))
@@ -127,6 +134,8 @@ def finish(law: Law, table: Tables, which: Tensor, rest: Tensor, more: Callable[
 
     Nearly always it matters only on which side of its cell's first threshold U is.
     """
+    import torch
+
     threshold = table.rest.index_select(0, which)
     steps = table.below.index_select(0, which).add_(rest > threshold)
     unsure = _places((rest == threshold).logical_or_(rest >= table.following.index_select(0, which)), 1)
@@ -143,6 +152,8 @@ def finish(law: Law, table: Tables, which: Tensor, rest: Tensor, more: Callable[
 
 def _words(count: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """64 random bits each."""
+    import torch
+
     return torch.empty(count, dtype=torch.int64, device=device).random_(-HALF_KEY, None, generator=generator)
 
 
@@ -152,6 +163,8 @@ def _word(generator: torch.Generator, device: torch.device) -> int:
 
 def _places(values: Tensor, least: float) -> Tensor:
     """Where values are at least `least`; numpy finds the places ten times faster on a CPU."""
+    import torch
+
     if values.device.type == "cpu":
         return torch.from_numpy(np.flatnonzero(values.numpy() >= least))
     return (values >= least).nonzero().flatten()

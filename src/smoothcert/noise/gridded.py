@@ -6,16 +6,18 @@ import dataclasses
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
-import torch
-from torch import Tensor
 
 from smoothcert.core.errors import InputError
 from smoothcert.noise.base import Noise
 from smoothcert.noise.grid import KEY_BITS, MOST_STEPS, Law, draw_steps
 from smoothcert.stats.geometry import grid_levels, grid_offset
+
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
 MOST_LEVELS = 2**20
 """How far from 0 an input may be, in grid steps: sums with any noise are then exact in float32."""
@@ -69,6 +71,8 @@ class GriddedNoise(Noise):
         """This noise around one input x (...): with its distance from the grid, in l1 or l2, as `offset`."""
         if self._levels is None:
             return self
+        import torch
+
         named, levels = x.detach().to("cpu", torch.float32).numpy(), np.float32(self._levels)
         exact = named.astype(np.float64) * self._levels  # 24 and 16 bits: nothing is lost
         steps = np.rint(exact)
@@ -91,6 +95,8 @@ class GriddedNoise(Noise):
 
     def _draw_on_grid(self, x: Tensor, generator: torch.Generator, strength: Tensor | None) -> Tensor:
         """(nearest grid point of x) + k, over q; every sum is exact, and every quotient is rounded once."""
+        import torch
+
         levels = self._levels
         assert levels is not None
         each = [] if strength is None else strength.tolist()

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from smoothcert.noise.base import Noise, check_positive, per_row
+from smoothcert.noise.base import NOISES, Noise, check_positive, per_row
 from smoothcert.stats.geometry import laplace_radius, laplace_required_p
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
+
+@NOISES.add
 @dataclass(frozen=True)
 class Laplace(Noise):
     """Independent Laplace(scale) coordinates. R = scale max(-log(1 - p_A + p_B), log(p_A / p_B) / 2).
@@ -37,6 +39,8 @@ class Laplace(Noise):
 
         Made of uniforms: torch's own `exponential_` hands a 31-bit seed to another generator on some CPUs.
         """
+        import torch
+
         u = torch.rand((2, *x.shape), generator=generator, dtype=x.dtype, device=x.device)
         e = u.neg_().log1p_()  # (2, B, ...), minus unit exponentials; u < 1, so finite
         return e[1].sub_(e[0]).mul_(self.scale if strength is None else per_row(strength, x)).add_(x)

@@ -5,17 +5,19 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
-import torch
-from torch import Tensor
-
-from smoothcert.noise.base import check_positive, per_row
+from smoothcert.noise.base import NOISES, check_positive, per_row
 from smoothcert.noise.grid import Law
 from smoothcert.noise.gridded import GriddedNoise
 from smoothcert.stats.geometry import uniform_radius, uniform_required_p
 
+if TYPE_CHECKING:
+    import torch
+    from torch import Tensor
 
+
+@NOISES.add
 @dataclass(frozen=True)
 class Uniform(GriddedNoise):
     """Uniform on [-half_width, half_width]^d. R = half_width (p_A - p_B), with p_B <= 1 - p_A: half_width (2 p_A - 1).
@@ -41,6 +43,8 @@ class Uniform(GriddedNoise):
         """x + half_width * (2u - 1)."""
         if self.grid is not None:
             return self._draw_on_grid(x, generator, strength)
+        import torch
+
         u = torch.rand(x.shape, generator=generator, dtype=x.dtype, device=x.device)
         return u.mul_(2).sub_(1).mul_(self.half_width if strength is None else per_row(strength, x)).add_(x)
 

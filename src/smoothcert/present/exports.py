@@ -25,7 +25,7 @@ def latex(summary: Summary) -> str:
     One line per result: ACR and certified accuracy in percent at each radius, rounded down, the largest of each column
     in bold. The caption says how far the intervals reach, and whatever keeps the rows from being compared.
     """
-    rivals = [row for row in summary.rows if not row.settings.get("envelope")]
+    rivals = [row for row in summary.rows if not row.settings.envelope]
     columns = [[row.acr for row in rivals]]
     columns += [[row.accuracy[i].value for row in rivals] for i in range(len(summary.radii))]
     # Bold says "best": of one row, or of rows that are no comparison, there is none.
@@ -76,7 +76,7 @@ def comma_separated(summary: Summary) -> str:
 
 def _cells(row: Row, largest: Sequence[float | None]) -> list[str]:
     numbers = [(row.acr, down(row.acr, RADIUS_DIGITS)), *((s.value, percent(s.value)) for s in row.accuracy)]
-    if row.settings.get("envelope"):
+    if row.settings.envelope:
         return [_escaped(row.name), *(text for _, text in numbers)]
     bold = [
         f"\\textbf{{{text}}}" if value == best else text for (value, text), best in zip(numbers, largest, strict=True)

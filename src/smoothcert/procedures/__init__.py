@@ -1,7 +1,7 @@
 """How many draws, when to stop, what may be claimed. Procedures are conversations; no torch, no model in sight."""
 
 from smoothcert.procedures.budgeted import Budgeted
-from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision, Own, Prediction, Scope
+from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision, FromDraws, Prediction, Scope
 from smoothcert.procedures.conversation import Ask, Conversation, Geometry, Procedure, answered, converse
 from smoothcert.procedures.fixed import Fixed
 from smoothcert.procedures.predict import Predict
@@ -18,8 +18,8 @@ __all__ = [
     "Conversation",
     "Decision",
     "Fixed",
+    "FromDraws",
     "Geometry",
-    "Own",
     "Predict",
     "Prediction",
     "Procedure",

@@ -34,7 +34,7 @@ class Decision:
 
 
 @dataclass(frozen=True)
-class Own:
+class FromDraws:
     """What the draws of an input said, where a memory had the last word, and the regions that it was about."""
 
     label: int  # ABSTAIN, or the class
@@ -42,6 +42,18 @@ class Own:
     reason: str
     region: int | None = None  # the region that answers for the input from now on: new, or one that contains it
     cut_by: int | None = None  # the region of another class that the radius was cut at
+
+    def overruled(self, label: int) -> bool:
+        """The draws said one class, a region that contains the input has another, `label`, and it answers."""
+        return label != ABSTAIN and self.label not in (label, ABSTAIN)
+
+    def supplied(self, label: int) -> bool:
+        """The draws abstained, and a region that contains the input answers `label`."""
+        return label != ABSTAIN and self.label == ABSTAIN
+
+    def cut(self, label: int, radius: float) -> bool:
+        """The radius ends at a region of another class, before what the draws showed."""
+        return not self.overruled(label) and radius < self.radius
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,39 +116,39 @@ class Certificate(Answered):
     p_upper: float | None = None  # \overline{p_B}; None: bounded by 1 - p_lower
     scope: Scope = Scope.FIXED
     decisions: tuple[Decision, ...] = ()  # for procedures that decide given radii: one each, ascending
-    own: Own | None = None  # with the scope "memory": what the draws said
+    from_draws: FromDraws | None = None  # with the scope "memory": what the draws said
 
     def as_drawn(self) -> Certificate:
         """What the draws said, before a memory spoke; itself where none did."""
-        own = self.own
-        if own is None:
+        said = self.from_draws
+        if said is None:
             return self
-        return replace(self, label=own.label, radius=own.radius, reason=own.reason, scope=Scope.OWN, own=None)
+        return replace(self, label=said.label, radius=said.radius, reason=said.reason, scope=Scope.OWN, from_draws=None)
 
     @property
-    def own_label(self) -> int:
+    def drawn_label(self) -> int:
         """What the draws said: the label without a memory."""
-        return self.label if self.own is None else self.own.label
+        return self.label if self.from_draws is None else self.from_draws.label
 
     @property
-    def own_radius(self) -> float:
+    def drawn_radius(self) -> float:
         """What the draws showed: the radius without a memory."""
-        return self.radius if self.own is None else self.own.radius
+        return self.radius if self.from_draws is None else self.from_draws.radius
 
     @property
     def overruled(self) -> bool:
         """The draws said one class, a region that contains the input has another, and it answers."""
-        return not self.abstained and self.own_label not in (self.label, ABSTAIN)
+        return self.from_draws is not None and self.from_draws.overruled(self.label)
 
     @property
     def supplied(self) -> bool:
         """The draws abstained, and a region that contains the input answers."""
-        return not self.abstained and self.own_label == ABSTAIN
+        return self.from_draws is not None and self.from_draws.supplied(self.label)
 
     @property
     def cut(self) -> bool:
         """The radius ends at a region of another class, before what the draws showed."""
-        return not self.overruled and self.radius < self.own_radius
+        return self.from_draws is not None and self.from_draws.cut(self.label, self.radius)
 
     def __str__(self) -> str:
         sure = f"{self.scope}, wrong with probability at most {self.alpha:g}"
@@ -156,8 +168,8 @@ class Certificate(Answered):
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; floats keep full precision."""
         out = super().to_json() | {"decisions": [asdict(decision) for decision in self.decisions]}
-        own = out.pop("own")
-        return out if own is None else out | {"own": asdict(own)}
+        said = out.pop("from_draws")
+        return out if said is None else out | {"from_draws": asdict(said)}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
@@ -166,8 +178,8 @@ class Certificate(Answered):
         values = {name: value for name, value in data.items() if name in known}
         values["answers"] = tuple((answer["purpose"], Tally.from_json(answer)) for answer in data["answers"])
         decisions = tuple(Decision(**decision) for decision in data["decisions"])
-        own = Own(**data["own"]) if "own" in data else None
-        certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions, "own": own})
+        said = FromDraws(**data["from_draws"]) if "from_draws" in data else None
+        certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions, "from_draws": said})
         certificate._check()
         return certificate
 
@@ -194,14 +206,15 @@ class Certificate(Answered):
                 raise InputError(f"{name} of a certificate must lie in [0, 1], got {share!r}")
         if not (_is_number(self.radius) and 0 <= self.radius <= sys.float_info.max) or (self.abstained and self.radius):
             raise InputError(f"radius of a certificate must be finite, and 0 for an abstention, got {self.radius!r}")
-        if (self.own is not None) != (self.scope is Scope.MEMORY) or not (self.own is None or _is_own(self.own)):
-            raise InputError(f"own of a certificate must be what the draws said, of the scope memory, got {self.own!r}")
+        said = self.from_draws
+        if (said is not None) != (self.scope is Scope.MEMORY) or not (said is None or _can_be(said)):
+            raise InputError(f"from_draws must be what the draws said, and of the scope memory alone, got {said!r}")
 
 
-def _is_own(own: Own) -> bool:
-    numbered = all(number is None or type(number) is int for number in (own.region, own.cut_by))
-    named = type(own.label) is int and own.label >= ABSTAIN and type(own.reason) is str
-    return numbered and named and _is_number(own.radius) and 0 <= own.radius <= sys.float_info.max
+def _can_be(said: FromDraws) -> bool:
+    numbered = all(number is None or type(number) is int for number in (said.region, said.cut_by))
+    named = type(said.label) is int and said.label >= ABSTAIN and type(said.reason) is str
+    return numbered and named and _is_number(said.radius) and 0 <= said.radius <= sys.float_info.max
 
 
 def _is_number(value: object) -> bool:

@@ -1,18 +1,104 @@
-"""One line of a run: what was claimed about one input, beside the truth."""
+"""One line of a run: what was claimed about one input, beside the truth.
+
+A line says only what is its own: what it shares with the whole run (classifier, procedure, seed, and mostly the noise)
+stands in `run.json`, once. What tables need is read at once; the whole certificate is put together when it is asked
+for, and is then complete.
+"""
 
 from __future__ import annotations
 
+import json
+import sys
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
 
 from smoothcert.core.errors import InputError
-from smoothcert.procedures import ABSTAIN, Certificate
+from smoothcert.procedures import ABSTAIN, Certificate, Decision, FromDraws, Scope
+from smoothcert.runs.chain import Line, sealed
+from smoothcert.runs.config import RunConfig
+from smoothcert.runs.damage import DAMAGE
+
+SHARED = ("classifier", "noise", "procedure", "seed", "alpha", "norm", "scope")
+REST = "delete that line and all below it, and run the same certify command again"
 
 
-@dataclass(frozen=True)
+class Claim(Protocol):
+    """What tables need of a certificate; a `Certificate` is one."""
+
+    @property
+    def scope(self) -> Scope:
+        """Which classifier it speaks about."""
+
+    @property
+    def alpha(self) -> float:
+        """The allowed probability that it is false."""
+
+    @property
+    def norm(self) -> str:
+        """In which its radius is measured."""
+
+    @property
+    def decisions(self) -> tuple[Decision, ...]:
+        """About given radii, where the procedure decides such."""
+
+    @property
+    def from_draws(self) -> FromDraws | None:
+        """With the scope "memory": what the draws said."""
+
+
+class SharedSettings:
+    """What certificates of one run have in common, and how a line is written without it and read with it."""
+
+    def __init__(self, config: RunConfig, file: Path) -> None:
+        self.file = file
+        self._config = config
+        values: dict[str, Any] = {name: dict(getattr(config, name)) for name in ("classifier", "noise", "procedure")}
+        values |= {"seed": config.seed, "alpha": config.alpha, "norm": config.noise.get("norm"), "scope": config.scope}
+        self.values = {name: value for name, value in values.items() if value is not None}
+        self._last: tuple[bytes, Certificate] | None = None
+
+    def own_part(self, certificate: Certificate) -> dict[str, Any]:
+        """The JSON of a certificate without what it shares."""
+        content = certificate.to_json()
+        return {name: value for name, value in content.items() if name not in SHARED or value != self.values.get(name)}
+
+    def foreign(self, own_part: Mapping[str, Any]) -> list[str]:
+        """What a certificate names otherwise than its run does; a noise may have an input's own strength and offset."""
+        found = [name for name in ("classifier", "procedure", "seed") if name in own_part]
+        if "noise" in own_part:
+            of_all = self._config.shared_noise
+            found += ["noise"] if of_all(own_part["noise"]) != of_all(self._config.noise) else []
+        return found
+
+    def certificate(self, line: Line) -> Certificate:
+        """The whole certificate of a line; whoever asks again for the same one gets it at once."""
+        if self._last is None or self._last[0] is not line.text:
+            try:
+                content = json.loads(line.text)["certificate"]
+                self._last = (line.text, Certificate.from_json(self.values | content))
+            except DAMAGE as error:
+                raise InputError(f"{self.file}, line {line.number} cannot be read ({error}); {REST}") from None
+        return self._last[1]
+
+
+@dataclass(frozen=True, slots=True)
+class StoredClaim:
+    """A claim as it stands in a line, and the way to its whole certificate."""
+
+    scope: Scope
+    alpha: float
+    norm: str
+    decisions: tuple[Decision, ...]
+    from_draws: FromDraws | None
+    line: Line
+    shared: SharedSettings = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Record:
-    """An input of a data set, its true label, and the claim. Public logs have no `certificate`: they keep no votes."""
+    """An input of a data set, its true label, and the claim. Public logs have no certificate: they keep no votes."""
 
     index: int  # position in the data set
     label: int  # the truth
@@ -20,7 +106,14 @@ class Record:
     radius: float
     draws: int | None = None
     seconds: float | None = None
-    certificate: Certificate | None = None
+    claim: Claim | None = None
+
+    @property
+    def certificate(self) -> Certificate | None:
+        """The whole certificate; None for a public log."""
+        if isinstance(self.claim, StoredClaim):
+            return self.claim.shared.certificate(self.claim.line)
+        return self.claim if isinstance(self.claim, Certificate) else None
 
     @property
     def abstained(self) -> bool:
@@ -32,28 +125,74 @@ class Record:
         """The claim is of the true class. Recomputed, never read: one author's logs hold a running total instead."""
         return self.prediction == self.label
 
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, Record):
+            return NotImplemented
+        return self._numbers == other._numbers and self.certificate == other.certificate
+
+    def __hash__(self) -> int:
+        return hash(self._numbers)
+
+    @property
+    def _numbers(self) -> tuple[Any, ...]:
+        return (self.index, self.label, self.prediction, self.radius, self.draws, self.seconds)
+
     @classmethod
     def of(cls, index: int, label: int, certificate: Certificate, seconds: float) -> Record:
         """The record of a certificate."""
         return cls(index, label, certificate.label, certificate.radius, certificate.draws, seconds, certificate)
 
-    def to_json(self) -> dict[str, Any]:
-        """Index, truth, time and the certificate; the rest follows from it."""
-        if self.certificate is None:
+    def to_line(self, shared: SharedSettings, previous: str) -> bytes:
+        """The line of a run that follows the digest `previous`: index, truth, time, and the certificate's own part."""
+        certificate = self.certificate
+        if certificate is None:
             raise InputError("a record without a certificate comes from a public log and cannot be written to a run")
-        return {
-            "index": self.index,
-            "label": self.label,
-            "seconds": self.seconds,
-            "certificate": self.certificate.to_json(),
-        }
+        content = {"index": self.index, "label": self.label, "seconds": self.seconds}
+        return sealed(content | {"certificate": shared.own_part(certificate)}, previous)
 
     @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> Record:
-        """The inverse of `to_json`."""
-        for name in ("index", "label"):
-            if isinstance(data[name], bool) or not isinstance(data[name], int):
-                raise InputError(f"{name} must be a whole number, got {data[name]!r}")
-        if isinstance(data["seconds"], bool) or not isinstance(data["seconds"], int | float):
-            raise InputError(f"seconds must be a number, got {data['seconds']!r}")
-        return cls.of(data["index"], data["label"], Certificate.from_json(data["certificate"]), data["seconds"])
+    def from_line(cls, line: Line, data: Mapping[str, Any], shared: SharedSettings) -> Record:
+        """The inverse of `to_line`, from the JSON of a line; a value that tables need and cannot be is refused."""
+        content: Mapping[str, Any] = data["certificate"]
+        index, label, prediction = data["index"], data["label"], content["label"]
+        for name, value in (("index", index), ("label", label), ("label of the certificate", prediction)):
+            if type(value) is not int or value < ABSTAIN:
+                raise InputError(f"{name} must be a whole number, got {value!r}")
+        radius, seconds = content["radius"], data["seconds"]
+        _check_number("radius", radius)
+        _check_number("seconds", seconds, least=-sys.float_info.max)
+        if prediction == ABSTAIN and radius:
+            raise InputError(f"radius must be 0 for an abstention, got {radius!r}")
+        draws = sum(sum(answer["votes"].values()) for answer in content["answers"])
+        if type(draws) is not int:
+            raise InputError(f"votes must be whole numbers, got {draws!r} in all")
+        return cls(index, label, prediction, radius, draws, seconds, _claim(content, line, shared))
+
+
+def _claim(content: Mapping[str, Any], line: Line, shared: SharedSettings) -> StoredClaim:
+    values = shared.values
+    alpha, norm = content.get("alpha", values.get("alpha")), content.get("norm", values.get("norm"))
+    _check_number("alpha", alpha, most=1)
+    if type(norm) is not str:
+        raise InputError(f"norm must be a text, got {norm!r}")
+    decisions = tuple(_decision(one) for one in content["decisions"]) if content["decisions"] else ()
+    scope = Scope(content["scope"]) if "scope" in content else values["scope"]
+    said = FromDraws(**content["from_draws"]) if "from_draws" in content else None
+    if (said is None) == (scope is Scope.MEMORY):
+        raise InputError(f"scope is {scope.value!r}, which does not go with what the draws said: {said!r}")
+    if said is not None:
+        _check_number("radius of the draws", said.radius)
+    return StoredClaim(scope, alpha, norm, decisions, said, line, shared)
+
+
+def _decision(content: Mapping[str, Any]) -> Decision:
+    decision = Decision(**content)
+    _check_number("radius of a decision", decision.radius)
+    if type(decision.step) is not int or type(decision.steps) is not int or type(decision.certified) is not bool:
+        raise InputError(f"a decision must name its step and what it was, got {dict(content)!r}")
+    return decision
+
+
+def _check_number(name: str, value: Any, *, least: float = 0.0, most: float = sys.float_info.max) -> None:
+    if type(value) not in (int, float) or not least <= value <= most:
+        raise InputError(f"{name} must be a number from {least:g} to {most:g}, got {value!r}")

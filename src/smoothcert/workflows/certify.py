@@ -1,27 +1,49 @@
-"""Certify a subset of a data set into a run, here and now, going on where an earlier attempt stopped."""
+"""Certify any model on any data into a run on disk, going on where an earlier attempt stopped."""
 
 from __future__ import annotations
 
-import platform
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
-import numpy
-import scipy
-
-import smoothcert
+from smoothcert import runs
+from smoothcert.audit.memory import refuse_other_memory
+from smoothcert.audit.rebuild import distinct_inputs
+from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
-from smoothcert.core.randomness import input_id
+from smoothcert.core.plugins import loaded_plugins
 from smoothcert.datasets import Dataset, Subset
-from smoothcert.engine import Smoothed
-from smoothcert.procedures import Procedure
-from smoothcert.runs import Record, Run
+from smoothcert.engine import SigmaSearch, Smoothed
+from smoothcert.memory import Memory
+from smoothcert.models import ensembles
+from smoothcert.noise import Noise
+from smoothcert.procedures import Fixed, Procedure
+from smoothcert.runs import DataConfig, ModelConfig, Record, RunConfig, SubsetConfig
+from smoothcert.runs.evaluations import add_evaluations
+from smoothcert.runs.made import command_line
+from smoothcert.workflows.choices import NoiseChoice, SearchChoice, resolve_noise
+from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
+from smoothcert.workflows.of_run import resumed_backend
+from smoothcert.workflows.outcome import Outcome
+from smoothcert.workflows.procedure_choice import ProcedureChoice
+from smoothcert.workflows.run import Run
+from smoothcert.workflows.sources import (
+    DataSource,
+    ModelSource,
+    calibration_inputs,
+    is_eight_bit,
+    open_data,
+    open_memory,
+    open_model,
+    using_out,
+)
 
 
 def run_config(
-    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: Mapping[str, Any]
-) -> dict[str, Any]:
+    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: ModelConfig | None = None
+) -> RunConfig:
     """Everything that decides what a run's records will be: two runs with equal configurations have equal records."""
     if data.num_classes > smoothed.num_classes:
         raise InputError(
@@ -32,44 +54,39 @@ def run_config(
     # What could never work is refused now, before anything is written.
     next(procedure.certify(noise))
     smoothed.check(data.tensors(indices[:1]))
-    return {
-        "model": dict(model),
-        "classifier": smoothed.describe(),
-        "num_classes": smoothed.num_classes,
-        "noise": noise.describe(),
-        **_search(smoothed),
-        "procedure": procedure.describe(),
-        "fixed_draws": procedure.fixed_draws(),
-        "seed": smoothed.seed,
-        "data": {
-            "name": data.name,
-            "split": data.split,
-            "size": len(data),
-            "fingerprint": data.fingerprint,
-            "subset": subset.to_json(),
-            "distinct": len({input_id(x) for x in data.tensors(indices)}),  # equal inputs have equal noise and votes
-        },
-        "indices": indices,
-        "labels": [int(label) for label in data.labels[indices]],
-        "versions": {
-            "smoothcert": smoothcert.__version__,
-            "python": platform.python_version(),
-            "numpy": numpy.__version__,
-            "scipy": scipy.__version__,
-        },
-        **_memory(smoothed, data),  # last: it makes the memory if it is not there
-    }
+    return RunConfig(
+        model=model or ModelConfig(),
+        classifier=smoothed.describe(),
+        num_classes=smoothed.num_classes,
+        class_names=data.class_names,
+        noise=noise.describe(),
+        sigma_search=None if smoothed.search is None else smoothed.search.describe(),
+        procedure=procedure.describe(),
+        seed=smoothed.seed,
+        data=DataConfig(
+            name=data.name,
+            split=data.split,
+            size=len(data),
+            fingerprint=data.fingerprint,
+            subset=SubsetConfig(subset.start, subset.every, subset.limit),
+            distinct=distinct_inputs(data, indices),
+        ),
+        plugins=loaded_plugins(),
+        indices=tuple(indices),
+        labels=tuple(int(label) for label in data.labels[indices]),
+        memory=_memory(smoothed, data),  # last: it makes the memory if it is not there
+    )
 
 
-def _memory(smoothed: Smoothed, data: Dataset) -> dict[str, Any]:
-    """Which memory the run answers through; nothing if through none."""
+def _memory(smoothed: Smoothed, data: Dataset) -> str | None:
+    """The id of the memory that the run answers through; None if through none."""
     if smoothed.memory is None:
-        return {}
-    noise = smoothed.noise.for_inputs(data.tensors([0])).describe()
-    return {"memory": {"id": smoothed.memory.claim(smoothed.describe(), noise, data.tensors([0]).shape[1:])}}
+        return None
+    first = data.tensors([0])
+    return smoothed.memory.claim(smoothed.describe(), smoothed.noise.for_inputs(first).describe(), first.shape[1:])
 
 
-def _check_remembered(run: Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
+def _check_remembered(run: runs.Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
     """Refuse to go on with an older copy of the memory: it has the right name, and not what was claimed last."""
     claims = [record for record in records if not record.abstained]
     if smoothed.memory is None or not claims:
@@ -82,13 +99,8 @@ def _check_remembered(run: Run, smoothed: Smoothed, data: Dataset, records: Sequ
         )
 
 
-def _search(smoothed: Smoothed) -> dict[str, Any]:
-    """How each input gets its own strength; nothing where all have one."""
-    return {} if smoothed.search is None else {"sigma_search": smoothed.search.describe()}
-
-
 def certify_into(
-    run: Run,
+    run: runs.Run,
     smoothed: Smoothed,
     procedure: Procedure,
     data: Dataset,
@@ -102,18 +114,19 @@ def certify_into(
     has no fingerprint: nobody could tell whether it is the same. A region is safe in the memory before its record is
     written: after a kill between the two, inserting it again changes nothing.
     """
+    config = run.config
     given = {
-        "classifier": smoothed.describe(),
-        "noise": smoothed.noise.for_inputs(data.tensors([0])).describe(),
-        "procedure": procedure.describe(),
-        "seed": smoothed.seed,
-        "data": {**run.config["data"], "fingerprint": data.fingerprint},
-        "sigma_search": _search(smoothed).get("sigma_search"),
+        "classifier": (config.classifier, smoothed.describe()),
+        "noise": (config.noise, smoothed.noise.for_inputs(data.tensors([0])).describe()),
+        "procedure": (config.procedure, procedure.describe()),
+        "seed": (config.seed, smoothed.seed),
+        "data": (config.data.fingerprint, data.fingerprint),
+        "sigma_search": (config.sigma_search, None if smoothed.search is None else smoothed.search.describe()),
     }
-    for name, value in given.items():
-        if run.config.get(name) != value:
+    for name, (then, now) in given.items():
+        if plain(then) != plain(now):
             raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
-    if run.config.get("memory") != _memory(smoothed, data).get("memory"):
+    if config.memory != _memory(smoothed, data):  # last: it makes the memory if it is not there
         raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
     with run.writing() as writer:
         records = run.records()
@@ -134,3 +147,135 @@ def certify_into(
             last = now
             writer.append(record)
             on_record(record)
+
+
+def certify(
+    model: ModelSource,
+    data: DataSource,
+    *,
+    noise: Noise | NoiseChoice,
+    procedure: Procedure | ProcedureChoice | None = None,
+    out: str | Path,
+    seed: int = 0,
+    num_classes: int | None = None,
+    split: str = "test",
+    subset: Subset | None = None,
+    search: SigmaSearch | SearchChoice | None = None,
+    memory: Memory | str | Path | None = None,
+    backend: str = "eager",
+    calibration: Any = None,
+    batch_size: int | None = None,
+    device: str | None = None,
+    workers: int | None = None,
+    data_root: Path | None = None,
+    command: Sequence[str] = (),
+    observer: Observer = SILENT,
+) -> Run:
+    """Certify inputs of `data` with the smoothed `model` into the folder `out`; the same call again goes on with it.
+
+    Every certificate is on disk before the next is made. A folder that holds anything else is refused, and so are
+    inputs that were held out to make an ensemble: numbers measured on these would flatter it. A function without a
+    `fingerprint` can be certified, but its run cannot be resumed: nobody can tell whether it is the same function.
+
+    Args:
+        model: any callable from inputs (B, ...) to scores (B, C), a module, what `load_model` gave, or a file.
+        data: a data set, the name of one, an .npz file, a folder of images, or arrays (x, y).
+        noise: what is added to inputs, and so in which norm the certificates speak.
+        procedure: how certificates are made. Default: `Fixed()`, Cohen's.
+        out: the folder of the run.
+        seed: of all draws.
+        num_classes: how many scores the model gives. Default: it is asked.
+        split: of data that have several: test or train.
+        subset: which inputs. Default: all.
+        search: how each input gets its own strength of noise. Default: all have that of `noise`.
+        memory: where certified regions are kept, through which the classifier answers. Default: none.
+        backend, batch_size, workers: how the model is run; see `Smoothed`.
+        calibration: of an int8 backend: training inputs, or DATA:split. Default: the training split of `data`.
+        device: where to run. Default: where a module is; the best there is for files.
+        data_root: where the files of named data sets lie.
+        command: what the user typed, word by word, for readers of the run.
+        observer: hears how it goes. It also goes into the file progress.log of the run.
+    """
+    procedure = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure or Fixed()
+    out, subset = Path(out), subset or Subset()
+    found = search.resolve(procedure) if isinstance(search, SearchChoice) else search
+    dataset = open_data(data, split, root=data_root, called="--data")
+    classifier = open_model(model, device=device, num_classes=num_classes, example=dataset.tensors([0]))
+    with using_out(out):
+        earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
+    backend, batch_size = resumed_backend(earlier, backend, batch_size)
+    remembered = open_memory(memory)
+    calibrating, named = calibration_inputs(
+        backend, calibration, data if isinstance(data, str | Path) else None, data_root
+    )
+    classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
+    smoothed = Smoothed(
+        classifier.model,
+        num_classes=classifier.num_classes,
+        noise=resolve_noise(noise, classifier.details, eight_bit=is_eight_bit(dataset)),
+        seed=seed,
+        device=classifier.device,
+        batch_size=batch_size,
+        workers=workers,
+        backend=backend,
+        calibration=calibrating,
+        search=found,
+        memory=remembered,
+        input_range=dataset.input_range,
+        input_shape=tuple(dataset.inputs.shape[1:]),
+    )
+    if held_out := classifier.details.get("held_out"):
+        chosen = dataset.tensors(subset.indices(len(dataset)))
+        ensembles.refuse_overlap(
+            set(held_out), chosen, f"--data {data if isinstance(data, str | Path) else dataset.name}"
+        )
+    if earlier is not None:
+        refuse_other_memory(earlier, remembered)
+    if one_sided := _one_sided(dataset, subset):
+        observer.warned(one_sided)
+    config = run_config(smoothed, procedure, dataset, subset, replace(classifier.about, calibration=named))
+    with using_out(out):
+        run = Run.start(out, config, command=command_line(command))
+    run.data = dataset
+    certify_observed(run, smoothed, procedure, dataset, observer)
+    if smoothed.asked and isinstance(classifier.model, ensembles.Ensemble):
+        observer.message(add_evaluations(out, smoothed.asked, classifier.model.cost))
+    if found is not None and remembered is None:
+        observer.warned(
+            "each certificate is of its input's own classifier, and claims nothing about neighbours; for a claim about "
+            "one classifier give --memory, and another --out"
+        )
+    return run
+
+
+def certify_observed(
+    run: runs.Run, smoothed: Smoothed, procedure: Procedure, data: Dataset, observer: Observer
+) -> None:
+    """Certify what is left of a run; the observer, and the log in its folder, count draws and hear how it goes."""
+    done, per_input = run.records(), procedure.most_draws()
+    outcome = Outcome(len(run.planned), procedure.fixed_draws())
+    for record in done:
+        outcome.add(record)
+    if len(done) < len(run.planned):
+        observer = Observers(observer, LogFile(run.path / LOG))
+    total, before = per_input * len(run.planned), per_input * len(done)
+    with task(observer, "certify", total=total, done=before, note=str(outcome)) as under_way:
+
+        def on_record(record: Record) -> None:
+            outcome.add(record)
+            # An input that needed fewer draws than it might have is done all the same.
+            under_way.reach(max(under_way.done, per_input * outcome.inputs), note=str(outcome))
+
+        certify_into(run, smoothed, procedure, data, on_draws=under_way.advance, on_record=on_record)
+
+
+def _one_sided(dataset: Dataset, subset: Subset) -> str | None:
+    """A data set that is ordered by class, cut by --every or --limit, may leave few of its classes."""
+    rows = subset.indices(len(dataset))
+    here, all_of_them = (len(set(labels.tolist())) for labels in (dataset.labels[rows], dataset.labels))
+    if 2 * here > all_of_them or len(rows) < 2 * all_of_them:
+        return None
+    return (
+        f"the {len(rows)} chosen inputs are of {here} of the {all_of_them} classes of {dataset.name}, which is "
+        "ordered: another --every may take all"
+    )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -13,13 +12,15 @@ from torch import Tensor
 
 import smoothcert
 from smoothcert import models
-from smoothcert.core.errors import InputError, sentence
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.models import Architecture
 from smoothcert.training import DS2, Augment, Epoch, Folder, Group, Session, Settings, hold_out, run
 from smoothcert.training.recipes import Recipe
 from smoothcert.training.recipes.build import made, objective_of, schedule_of
 from smoothcert.training.recipes.recipe import CHANNELS
+from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
+from smoothcert.workflows.sources import using_out
 
 
 def training_config(recipe: Recipe, data: Dataset, *, seed: int, device: str) -> dict[str, Any]:
@@ -69,12 +70,12 @@ def train_recipe(
     out: Path,
     device: str = "cpu",
     save_every: float = 120.0,
-    on_epoch: Callable[[Epoch], None] = lambda _: None,
-    on_step: Callable[[int, int], None] = lambda _done, _total: None,
+    observer: Observer = SILENT,
 ) -> bool:
     """Train on `data` into the folder `out`: log, state and, when done, the model. False if that was done before.
 
     Another training in the folder is refused. In a group of processes the first one writes, and all read the folder.
+    How it goes is told to the observer, and to the file progress.log of the folder.
     """
     architecture, objective = architecture_of(recipe, data), objective_of(recipe, device)
     model = models.build(architecture, seed=seed).to(device)
@@ -90,22 +91,26 @@ def train_recipe(
     with ExitStack() as lock:
         if group.rank == 0:
             try:
-                lock.enter_context(Folder.start(out, config))
-            except (InputError, OSError) as error:
-                refused = sentence(error)
+                with using_out(out):
+                    lock.enter_context(Folder.start(out, config))
+            except InputError as error:
+                refused = str(error)
         refused = group.gather(refused)[0]  # the folder is there for all, or all stop
         if refused is not None:
             raise InputError(refused)
         if folder.model.exists():
             return False
 
-        def told(epoch: Epoch) -> None:
-            history.append(epoch)
-            if group.rank == 0:
-                folder.log(history)
-            on_epoch(epoch)
+        told = Observers(observer, LogFile(out / LOG)) if group.rank == 0 else observer
+        with task(told, f"seed {seed}") as under_way:
 
-        run(session, save_every=save_every, on_epoch=told, on_step=on_step)
+            def on_epoch(epoch: Epoch) -> None:
+                history.append(epoch)
+                if group.rank == 0:
+                    folder.log(history)
+                under_way.reach(under_way.done, note=in_words(epoch))
+
+            run(session, save_every=save_every, on_epoch=on_epoch, on_step=under_way.reach)
         if group.rank == 0:
             about = {"objective": objective.describe(), "noise": objective.noise.describe(), "epochs": recipe.epochs}
             versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__}
@@ -113,6 +118,12 @@ def train_recipe(
             models.save(folder.model, model, architecture, json.loads(json.dumps(details)))
         group.gather(None)  # nobody leaves before the model is written
     return True
+
+
+def in_words(epoch: Epoch) -> str:
+    """How far a training is, and how good."""
+    text = f"epoch {epoch.number}/{epoch.epochs}, loss {epoch.loss:.3f}"
+    return text if epoch.accuracy is None else f"{text}, {100 * epoch.accuracy:.1f}% right under noise"
 
 
 def _tensors(data: Dataset, rows: list[int], device: str) -> tuple[Tensor, Tensor]:

@@ -82,7 +82,7 @@ def draws_saved_figure(results: Sequence[Results]) -> Figure:
     """The figure of `draws_saved`."""
     refuse_none(results)
     figure, axes = canvas(height=3.4 + 0.17 * len(results))
-    fixed = [n for result in results if type(n := result.settings.get("fixed_draws")) is int]
+    fixed = [n for result in results if (n := result.settings.fixed_draws) is not None]
     taken = [np.sort([_share_and_draws(result.name, record)[1] for record in result.records]) for result in results]
     end = 1.15 * max([*fixed, *(draws[-1] for draws in taken)])
     for n in sorted(set(fixed)):
@@ -107,8 +107,8 @@ def draws_saved_figure(results: Sequence[Results]) -> Figure:
 
 
 def _saved(result: Results, mean: float) -> str:
-    fixed = result.settings.get("fixed_draws")
-    factor = f"SampleRF {fixed / mean:.1f}   " if type(fixed) is int else ""
+    fixed = result.settings.fixed_draws
+    factor = "" if fixed is None else f"SampleRF {fixed / mean:.1f}   "
     return f"{factor}{short(result.name)}"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -27,12 +27,11 @@ def acr_by_members(results: Sequence[Results], path: str | Path) -> Path:
 
 
 def _members(result: Results) -> int:
-    model = result.settings.get("model")
-    if not isinstance(model, Mapping):
+    model = result.settings.model
+    if model is None:
         raise InputError(f"{result.name} does not say which model it certified, so nobody knows of how many members")
-    ensemble = model.get("ensemble")
-    members = ensemble.get("members", 0) if isinstance(ensemble, Mapping) else 1
-    if type(members) is not int or members < 1:
+    members = model.members
+    if members is None:
         raise InputError(f"{result.name} does not say how many members its ensemble has; certify it again")
     return members
 

@@ -53,7 +53,7 @@ def write_report(
     half = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
         try:
-            half.write_text(text, encoding="utf-8")
+            half.write_text(text, encoding="utf-8", errors="backslashreplace")
             os.replace(half, path)
         finally:
             half.unlink(missing_ok=True)

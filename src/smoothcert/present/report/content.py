@@ -109,7 +109,7 @@ def _run(result: Results, row: Row, picked: float, unit: str) -> dict[str, Any]:
         "claims": _claims(result),
         "note": row.note,
         "command": certify_command(result.name, result.settings),
-        "data": _data(result.settings.get("data")),
+        "data": "" if (data := result.settings.data) is None else f"{data.name} {data.split}",
         "noise": row.noise,
         "inputs": row.inputs,
         "planned": row.planned,
@@ -123,13 +123,13 @@ def _run(result: Results, row: Row, picked: float, unit: str) -> dict[str, Any]:
         "sampleRF": _number(savings.sample_rf if savings else None, "{:.1f}"),
         "timeRF": _number(savings.time_rf if savings else None, "{:.1f}"),
         "bands": _bands(result),
-        "settings": list(_flat({k: v for k, v in result.settings.items() if k not in REPEATED})),
+        "settings": list(_flat({k: v for k, v in result.settings.to_json().items() if k not in REPEATED})),
     }
 
 
 def _alpha(result: Results) -> float | None:
     """The worst alpha of its certificates: what can be said of all of them."""
-    known = [record.certificate.alpha for record in result.records if record.certificate is not None]
+    known = [record.claim.alpha for record in result.records if record.claim is not None]
     return max(known, default=None)
 
 
@@ -138,15 +138,10 @@ def _plain(number: Decimal) -> str:
 
 
 def _claims(result: Results) -> str:
-    scopes = {record.certificate.scope for record in result.records if record.certificate is not None}
+    scopes = {record.claim.scope for record in result.records if record.claim is not None}
     if not scopes:
         return LOG_CLAIMS
     return CLAIMS[scopes.pop()] if len(scopes) == 1 else MIXED_CLAIMS
-
-
-def _data(data: Any) -> str:
-    known = data if isinstance(data, Mapping) else {}
-    return " ".join(str(known[key]) for key in ("name", "split") if key in known)
 
 
 def _number(value: float | None, text: str) -> dict[str, Any]:

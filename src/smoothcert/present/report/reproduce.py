@@ -6,25 +6,28 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
+from smoothcert.analysis.settings import Settings
 from smoothcert.analysis.summary import STRENGTHS
 from smoothcert.core.errors import InputError
+from smoothcert.runs import ModelConfig
 from smoothcert.stats.geometry import GRIDDED, grid_levels
 
 # Of a procedure, in the words of the command line.
 RENAMED = {"most": "n", "inverse_temperature": "inverse-temperature", "runner_up": "runner-up"}
 
 
-def certify_command(name: str, settings: Mapping[str, Any]) -> str:
+def certify_command(name: str, settings: Settings) -> str:
     """`smoothcert certify ...` with every setting spelled out, or "" for what that command did not make.
 
     A run names neither folders nor paths, so that it can be moved: the reader brings the model file and the data.
     """
+    model, data, noise, procedure = settings.model, settings.data, settings.noise, settings.procedure
+    if model is None or not model.files or data is None or noise is None or procedure is None:
+        return ""
     try:
-        model, data, noise = settings["model"], settings["data"], settings["noise"]
-        files = [model["file"]] if isinstance(model["file"], str) else model["file"]
-        words = ["smoothcert", "certify", *(word for file in files for word in ("--model", file))]
-        words += ["--data", data["name"], "--split", data["split"]]
-        words += [*_options(data["subset"]), "--noise", noise["name"]]
+        words = ["smoothcert", "certify", *(word for file in model.files for word in ("--model", file))]
+        words += ["--data", data.name, "--split", data.split]
+        words += [*_options(vars(data.subset)), "--noise", noise["name"]]
         words += [word for key in STRENGTHS if key in noise for word in ("--strength", _text(noise[key]))]
         if noise["name"] == "gaussian" and noise["norm"] != "l2":
             words += ["--norm", noise["norm"]]
@@ -32,21 +35,21 @@ def certify_command(name: str, settings: Mapping[str, Any]) -> str:
             words += ["--grid", str(grid_levels(noise["grid"])) if "grid" in noise else "off"]
         if noise["name"] == "ablation":
             words += ["--values", _text(noise["values"])]
-        words += [*_search(settings.get("sigma_search")), *_running(settings["classifier"], model)]
-        words += [*_procedure(settings["procedure"]), "--seed", _text(settings["seed"])]
+        words += [*_search(settings.sigma_search), *_running(settings.classifier or {}, model)]
+        words += [*_procedure(procedure), "--seed", _text(settings.seed)]
     except (KeyError, TypeError, InputError):
         return ""
     out = f"{name.rsplit('/', 1)[-1]}-again"
-    memory = ["--memory", f"{out}.sqlite"] if "memory" in settings else []  # a new one: order and content matter
+    memory = ["--memory", f"{out}.sqlite"] if settings.memory is not None else []  # a new one: order and content matter
     return shlex.join([*map(str, words), *memory, "--out", out])
 
 
-def _running(classifier: Mapping[str, Any], model: Mapping[str, Any]) -> list[str]:
+def _running(classifier: Mapping[str, Any], model: ModelConfig) -> list[str]:
     """How the model is run: on another device, by another backend or in another batch it is another classifier."""
     backend = classifier["backend"]
     words = ["--device", classifier["device"], "--backend", backend["name"], "--batch-size", classifier["batch"]]
     # A model that int8 could not run was run by eager, which takes no calibration.
-    return [*words, "--calibration", model["calibration"]] if "calibration" in backend else words
+    return [*words, "--calibration", str(model.calibration)] if "calibration" in backend else words
 
 
 def _search(search: Mapping[str, Any] | None) -> list[str]:

@@ -1,0 +1,96 @@
+"""Choices by name, as a command or a request makes them, and what they become for a model and its data."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from smoothcert.core.errors import InputError
+from smoothcert.engine.sigma import SigmaSearch, sigma_search
+from smoothcert.noise import NOISES, Noise
+from smoothcert.procedures import Budgeted, Fixed, Procedure
+from smoothcert.stats.geometry import MOST_GRID_LEVELS
+
+
+@dataclass(frozen=True)
+class NoiseChoice:
+    """A noise by its name; what is left open is taken from the model and the data.
+
+    Args:
+        name: of the noise.
+        strength: sigma, half width, scale or keep probability; None: as the model was trained.
+        norm: of the radii; None: the noise's own.
+        values: number of pixel levels, for ablation noise.
+        grid: levels of exact sampling such as "255", "off", or "auto": 255 for 8-bit images if the noise can.
+        more: options that a noise from a plug-in has.
+    """
+
+    name: str = "gaussian"
+    strength: float | None = None
+    norm: str | None = None
+    values: int | None = None
+    grid: str = "auto"
+    more: Mapping[str, Any] = field(default_factory=dict)
+
+    def resolve(self, details: Mapping[str, Any], *, eight_bit: bool) -> Noise:
+        """The noise, for a model with these details and for inputs that are 8-bit images or not."""
+        if self.name not in NOISES:
+            raise InputError(f"--noise must be one of {', '.join(NOISES)}, got {self.name!r}")
+        kind = NOISES[self.name]
+        takes = {f.name for f in fields(kind)}
+        given = {"norm": self.norm, "values": self.values, "grid": _grid_step(self.grid, eight_bit and "grid" in takes)}
+        options: dict[str, Any] = {key: value for key, value in given.items() if value is not None} | dict(self.more)
+        for key in options:
+            if key not in takes:
+                raise InputError(f"--{key} does not go with --noise {self.name}; leave it out")
+        return kind(**{kind.strength_name: self._strength(kind, details)}, **options)
+
+    def _strength(self, kind: type[Noise], details: Mapping[str, Any]) -> float:
+        if self.strength is not None:
+            return self.strength
+        trained: Mapping[str, Any] = details.get("noise") or {}
+        if trained.get("name") != self.name or kind.strength_name not in trained:
+            raise InputError(f"give --sigma, the {kind.strength_name} of the noise: the checkpoint does not name one")
+        return float(trained[kind.strength_name])
+
+
+def resolve_noise(choice: Noise | NoiseChoice, details: Mapping[str, Any], *, eight_bit: bool) -> Noise:
+    """The noise itself, or what the choice becomes."""
+    return choice.resolve(details, eight_bit=eight_bit) if isinstance(choice, NoiseChoice) else choice
+
+
+@dataclass(frozen=True)
+class SearchChoice:
+    """A search for each input's own strength, by the name of its method; None: no search, or its own default."""
+
+    method: str | None = None
+    steps: int | None = None
+    draws: int | None = None
+
+    def resolve(self, procedure: Procedure) -> SigmaSearch | None:
+        """The search, for certificates of that procedure."""
+        if self.method is None:
+            if self.steps is not None or self.draws is not None:
+                raise InputError(
+                    "--sigma-steps and --sigma-draws go with --sigma-per-input; give it, or leave them out"
+                )
+            return None
+        if not isinstance(procedure, Fixed | Budgeted):
+            raise InputError(
+                f"--sigma-per-input looks for the largest radius, and --procedure {procedure.name} decides given ones; "
+                "take fixed or budgeted"
+            )
+        purpose = {"n": procedure.fixed_draws(), "alpha": procedure.alpha} if self.method == "bracket" else {}
+        return sigma_search(self.method, steps=self.steps, draws=self.draws, **purpose)
+
+
+def _grid_step(text: str, automatic: bool) -> float | None:
+    """The step of the grid, or None for float32."""
+    if text in ("auto", "off"):
+        return 1 / 255 if text == "auto" and automatic else None
+    if not text.isdecimal() or not 1 <= int(text) <= MOST_GRID_LEVELS:
+        raise InputError(
+            f"--grid must be auto, off, or a whole number from 1 to {MOST_GRID_LEVELS} such as 255, got {text!r}"
+        )
+    return 1 / int(text)

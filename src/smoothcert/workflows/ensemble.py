@@ -1,0 +1,204 @@
+"""Ensembles: who is asked first, with which weights, how many members; and the file that says so."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+
+from smoothcert.analysis import variance
+from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import input_id
+from smoothcert.datasets import Dataset, Subset
+from smoothcert.models import Checkpoint, ensembles
+from smoothcert.models.ensembles import Ranking, Weights
+from smoothcert.models.ensembles.file import trained_on
+from smoothcert.models.ensembles.sampling import noisy_logits
+from smoothcert.noise import Noise
+from smoothcert.training import hold_out
+from smoothcert.workflows.choices import NoiseChoice, resolve_noise
+from smoothcert.workflows.sources import DataSource, load_model, open_data, open_model
+
+METHODS = ("convex", "sgd", "minimum-variance")
+
+
+@dataclass(frozen=True)
+class HoldOut:
+    """Which inputs may settle an ensemble: inputs that a member was trained on are left out, by content.
+
+    Args:
+        data: see `certify`.
+        split: test or train.
+        subset: of what is left. The default takes 1, 21, 41, ..., and leaves 0, 20, 40, ... to certify.
+        noise: without a grid, since nothing is certified. Default: that of training.
+        data_root: where the files of named data sets lie.
+    """
+
+    data: DataSource
+    split: str = "test"
+    subset: Subset = field(default_factory=lambda: Subset(start=1, every=20))
+    noise: Noise | NoiseChoice = field(default_factory=lambda: NoiseChoice(grid="off"))
+    data_root: Path | None = None
+
+
+@dataclass(frozen=True)
+class _HeldOut:
+    """Members, and the inputs that none of them was trained on."""
+
+    members: list[Checkpoint]
+    x: Tensor
+    y: Tensor
+    noise: Noise
+    about: dict[str, Any]  # for the ensemble file: certify refuses these inputs
+
+    @property
+    def models(self) -> list[nn.Module]:
+        return [member.model for member in self.members]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What members are worth: per size of the ensemble, and how much of the variance they share."""
+
+    zeta_p: float
+    sizes: tuple[variance.Size, ...]
+    mixing_helps: float | None = None  # None: of one member nothing is known of how members differ
+    shared: float | None = None
+
+    @property
+    def note(self) -> str:
+        """What the members have in common, in words."""
+        if self.shared is None:
+            return "with one member nothing is known of how members differ; give several"
+        return (
+            f"two of these members share up to {self.shared:.0%} of the variance of one: the less they do, the more "
+            "they bring together; compare kinds of members by it"
+        )
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON."""
+        content: dict[str, Any] = {"zeta_p": self.zeta_p, "sizes": [dataclasses.asdict(row) for row in self.sizes]}
+        return content if self.shared is None else content | {"mixing_helps": self.mixing_helps, "shared": self.shared}
+
+
+def make(
+    members: Sequence[str | Path],
+    out: str | Path,
+    *,
+    aggregation: str = "soft-voting",
+    options: Mapping[str, Any] | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """Write an ensemble of these files, in this order, to a .json file; gives it as `load_model` would."""
+    return ensembles.save(out, aggregation, members, options, details)
+
+
+def rank(
+    members: Sequence[str | Path],
+    held: HoldOut,
+    *,
+    draws: int = 10,
+    seed: int = 0,
+    out: str | Path | None = None,
+    aggregation: str = "consensus",
+    options: Mapping[str, Any] | None = None,
+) -> Ranking:
+    """Order members by their accuracy under noise; with `out`, write an ensemble that asks the best one first."""
+    opened = _held_out(members, held)
+    found = ensembles.rank(opened.models, opened.x, opened.y, noise=opened.noise, draws=draws, seed=seed)
+    if out is not None:
+        content = {"order": list(found.order), "accuracy": list(found.accuracy)}
+        details = opened.about | {"ranking": content, "seed": seed}
+        make([members[i] for i in found.order], out, aggregation=aggregation, options=options, details=details)
+    return found
+
+
+def weights(
+    members: Sequence[str | Path],
+    held: HoldOut,
+    *,
+    method: str = "convex",
+    seed: int = 0,
+    out: str | Path | None = None,
+    aggregation: str = "softmax-voting",
+) -> Weights:
+    """Find weights on hold-out data: convex or sgd (SWEEN), or minimum-variance (EsbRS); with `out`, the ensemble."""
+    if method not in METHODS:
+        raise InputError(f"--method must be convex, sgd or minimum-variance, got {method!r}")
+    opened = _held_out(members, held)
+    if method == "minimum-variance":
+        found = ensembles.minimum_variance_weights(opened.models, opened.x, noise=opened.noise, seed=seed)
+    else:
+        kind: Literal["sgd", "convex"] = "sgd" if method == "sgd" else "convex"
+        found = ensembles.sween_weights(opened.models, opened.x, opened.y, noise=opened.noise, method=kind, seed=seed)
+    if out is not None:
+        details = opened.about | {"found": found.to_json(), "seed": seed}
+        make(members, out, aggregation=aggregation, options={"weights": list(found.weights)}, details=details)
+    return found
+
+
+def plan(
+    members: Sequence[str | Path],
+    held: HoldOut,
+    *,
+    sizes: Sequence[int] = (1, 2, 3, 5, 10, 20, 50),
+    draws: int = 128,
+    n: int = 100_000,
+    alpha: float = 0.001,
+    seed: int = 0,
+) -> Plan:
+    """How many members are worth it: the variance they leave, the radius that buys, and the evaluations it costs."""
+    if draws < 2:
+        raise InputError(f"--draws must be at least 2 for a variance, got {draws}")
+    opened = _held_out(members, held)
+    logits = noisy_logits(opened.models, opened.x, opened.noise, draws, seed)
+    rows = variance.plan(logits, opened.y.numpy(), list(sizes), sigma=opened.noise.strength, n=n, alpha=alpha)
+    found = Plan(variance.components(logits).zeta_p, tuple(rows))
+    if len(members) < 2:
+        return found
+    top, most = variance.mixing(logits)
+    return dataclasses.replace(found, mixing_helps=float((top > most).mean()), shared=float(most.mean() / top.mean()))
+
+
+def _held_out(paths: Sequence[str | Path], held: HoldOut) -> _HeldOut:
+    """Load members and data; what a member was trained on is no hold-out data, by content."""
+    members = [load_model(path) for path in paths]
+    dataset = open_data(held.data, held.split, root=held.data_root, called="--data")
+    name = str(held.data) if isinstance(held.data, str | Path) else dataset.name
+    open_strength = isinstance(held.noise, NoiseChoice) and held.noise.strength is None
+    for member in members:
+        open_model(member).check_shape(dataset.inputs.shape[1:], name)
+        if open_strength and member.details.get("noise") != members[0].details.get("noise"):
+            raise InputError("members were trained under different noise; give --sigma, the one to certify with")
+    noise = resolve_noise(held.noise, members[0].details, eight_bit=False)
+    trained = _trained_rows(members, dataset)
+    free = [row for row in range(len(dataset)) if row not in trained]
+    if not free:
+        raise InputError(
+            f"--data {name} ({held.split}) is what members were trained on; hold out others, or --split test"
+        )
+    seen = {input_id(x) for x in dataset.tensors(sorted(trained))}
+    rows = [free[index] for index in held.subset.indices(len(free))]
+    ids = {row: input_id(x) for row, x in zip(rows, dataset.tensors(rows), strict=True)}
+    rows = [row for row in rows if ids[row] not in seen]
+    if not rows:
+        raise InputError(
+            f"all inputs of --data {name} ({held.split}) that were chosen are also among the training data"
+        )
+    about = {"hold_out": {"data": name, "split": held.split, "inputs": len(rows)}, "held_out": [ids[r] for r in rows]}
+    return _HeldOut(members, dataset.tensors(rows), torch.from_numpy(dataset.labels[rows].copy()), noise, about)
+
+
+def _trained_rows(members: Sequence[Checkpoint], dataset: Dataset) -> set[int]:
+    """The rows that any member was trained on, if it was on these data."""
+    rows: set[int] = set()
+    for member in members:
+        for one in trained_on(member.details):
+            if one["fingerprint"] == dataset.fingerprint:
+                rows.update(hold_out(len(dataset), float(one["holdout"]))[0])
+    return rows

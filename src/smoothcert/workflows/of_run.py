@@ -1,0 +1,89 @@
+"""What a run settles for whoever comes after it: its data, its device, its calibration, its classifier."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from torch import Tensor
+
+from smoothcert import datasets
+from smoothcert.audit.rebuild import rebuild, refuse_other_data, refuse_other_model
+from smoothcert.core.errors import InputError
+from smoothcert.datasets import Dataset
+from smoothcert.engine import Smoothed
+from smoothcert.memory import Memory
+from smoothcert.runs import Run
+from smoothcert.workflows.sources import (
+    Classifier,
+    DataSource,
+    ModelSource,
+    calibration_inputs,
+    named_data,
+    open_data,
+    open_model,
+)
+
+
+def run_data(run: Run, given: DataSource | None, root: Path | None) -> Dataset:
+    """The data that a run certified: those given, else those of that name; others are refused."""
+    about = run.config.data
+    if given is None and about.name not in datasets.NAMES:
+        raise InputError(f"the data of {run.path}, {about.name!r}, are not known by name; give --data PATH")
+    if given is None:
+        dataset = named_data(about.name, about.split, root, "--data")
+    else:
+        dataset = open_data(given, about.split, root=root, called="--data")
+    refuse_other_data(run, dataset)
+    return dataset
+
+
+def run_model(run: Run, model: ModelSource, *, device: str | None = None) -> Classifier:
+    """The model that was brought for a run, where the run was made; one of another fingerprint is refused."""
+    classifier = open_model(model, device=device or run.config.device, num_classes=run.config.num_classes)
+    refuse_other_model(run, classifier.about.fingerprint)
+    return classifier
+
+
+def run_calibration(run: Run, given: Any, data: DataSource | None, root: Path | None) -> Tensor | None:
+    """The calibration inputs of a run's int8 backend: those given, else those it names, where `data` may be found."""
+    named = run.config.model.calibration
+    name, _, split = str(named).rpartition(":")
+    if isinstance(data, str | Path) and name == run.config.data.name:
+        named = f"{data}:{split}"
+    return calibration_inputs(str(run.config.backend), given, named, root)[0]
+
+
+def rebuilt(
+    run: Run,
+    classifier: Classifier,
+    *,
+    seed: int | None = None,
+    workers: int | None = None,
+    calibration: Tensor | None = None,
+    memory: Memory | None = None,
+    input_range: tuple[float, float] | None = None,
+    input_shape: tuple[int, ...] | None = None,
+) -> Smoothed:
+    """The run's smoothed classifier (`audit.rebuild`), of a model that was brought."""
+    return rebuild(
+        run,
+        classifier.model,
+        classifier.num_classes,
+        seed=seed,
+        workers=workers,
+        calibration=calibration,
+        memory=memory,
+        input_range=input_range,
+        input_shape=classifier.input_shape or input_shape,
+    )
+
+
+def resumed_backend(earlier: Run | None, backend: str, batch_size: int | None) -> tuple[str, int | None]:
+    """Backend and batch size; auto goes on with what it chose when the run was started."""
+    if backend != "auto" or earlier is None:
+        return backend, batch_size
+    config = earlier.config
+    if config.backend is None:
+        raise InputError(f"{earlier.path / 'run.json'} does not say which backend it chose: give --backend")
+    return config.backend, config.batch_size if batch_size is None else batch_size

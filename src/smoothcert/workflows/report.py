@@ -1,0 +1,127 @@
+"""Runs and public logs become one HTML file, with the pictures that can be found."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothcert import analysis
+from smoothcert.analysis import Results
+from smoothcert.core.errors import InputError
+from smoothcert.present.report import write_report
+from smoothcert.workflows.observer import SILENT, Observer
+
+if TYPE_CHECKING:
+    from smoothcert.datasets import Dataset
+    from smoothcert.workflows.sources import DataSource
+
+
+def report(
+    sources: Sequence[str | Path],
+    out: str | Path,
+    *,
+    data: DataSource | None = None,
+    data_root: Path | None = None,
+    images: bool = True,
+    radii: Sequence[float] | None = None,
+    observer: Observer = SILENT,
+) -> Path:
+    """Write one self-contained page: what is certified, curves, classes, every input; opens offline. Gives its path.
+
+    Pictures are shown where the data that were certified are at hand; a report does not fail for want of them.
+
+    Args:
+        sources: run folders and public TSV logs.
+        out: ends in .html.
+        data: what was certified. Default: the data that each run names.
+        data_root: where the files of named data sets lie.
+        images: whether to look for pictures.
+        radii: columns of the table. Default: chosen.
+        observer: hears of results without pictures.
+    """
+    out = Path(out)
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--out must end in .html, got {out.name!r}")
+    results = analysis.read_all([Path(source) for source in sources])
+    found, missing = _datasets(results, data, data_root) if images else ({}, {})
+    write_report(
+        results,
+        out,
+        images={r.name: _pictures(found[r.name], r) for r in results if r.name in found},
+        class_names={name: of.class_names for name, of in found.items()},
+        radii=None if radii is None else list(radii),
+        command=_command(sources, out, data, images=images, radii=radii),
+    )
+    for reason, names in missing.items():
+        which = ", ".join(names) if len(names) <= 3 else f"{len(names)} results"
+        observer.warned(f"no images of {which}: {reason}")
+    return out
+
+
+def _datasets(
+    results: Sequence[Results], given: DataSource | None, root: Path | None
+) -> tuple[dict[str, Dataset], dict[str, list[str]]]:
+    """By the name of a result its data set; and why others have none."""
+    loaded: dict[tuple[str, str], Dataset | str] = {}
+    found: dict[str, Dataset] = {}
+    missing: dict[str, list[str]] = {}
+    for result in results:
+        about = result.settings.data
+        source = given if given is not None else None if about is None else about.name
+        split = "test" if about is None else about.split
+        if source is None:
+            missing.setdefault("it does not say of which data it is; give --data", []).append(result.name)
+            continue
+        key = (str(source) if given is None or isinstance(given, str | Path) else "", split)
+        if key not in loaded:
+            loaded[key] = _load(source, split, root, must=given is not None)
+        dataset = loaded[key]
+        reason = dataset if isinstance(dataset, str) else _other(dataset, result)
+        if isinstance(dataset, str) or reason:
+            missing.setdefault(str(reason), []).append(result.name)
+        else:
+            found[result.name] = dataset
+            if dataset.input_range is None:
+                missing.setdefault("its data are no 8-bit images", []).append(result.name)
+    return found, missing
+
+
+def _load(source: Any, split: str, root: Path | None, *, must: bool) -> Dataset | str:
+    from smoothcert import datasets  # noqa: PLC0415 (a report without pictures does not wait for torch)
+    from smoothcert.workflows.sources import open_data  # noqa: PLC0415
+
+    if not must and source not in datasets.NAMES:
+        return f"its data set {source!r} is not known by name; give --data PATH"
+    try:
+        return open_data(source, split, root=root, called="--data")
+    except InputError as error:
+        if must:
+            raise
+        return str(error)
+
+
+def _other(dataset: Dataset, result: Results) -> str:
+    """Why these are not the data of the result, or "". A log names no fingerprint: its labels must agree."""
+    about = result.settings.data
+    if about is not None:
+        same = about.fingerprint == dataset.fingerprint
+    else:
+        same = all(r.index < len(dataset) and r.label == dataset.labels[r.index] for r in result.records)
+    return "" if same else f"the data set {dataset.name} at hand is not the one that was certified; give --data"
+
+
+def _pictures(dataset: Dataset, result: Results) -> dict[int, Any]:
+    return {} if dataset.input_range is None else {index: dataset.inputs[index] for index in result.indices}
+
+
+def _command(
+    sources: Sequence[str | Path], out: Path, data: Any, *, images: bool, radii: Sequence[float] | None
+) -> str:
+    """What makes the report again, as far as a command can."""
+    words = ["smoothcert", "report", *map(str, sources), "--out", str(out)]
+    words += ["--data", str(data)] if isinstance(data, str | Path) else []
+    words += [] if images else ["--no-images"]
+    words += [] if radii is None else ["--radii", ",".join(repr(r).removesuffix(".0") for r in radii)]
+    return shlex.join(words)

@@ -1,0 +1,124 @@
+"""`Run` as users hold it: what is on disk, and everything that can be done with it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from smoothcert import runs
+from smoothcert.analysis import Results, Summary, read, summarise
+from smoothcert.workflows.analyze import table_text
+from smoothcert.workflows.observer import SILENT, Observer
+from smoothcert.workflows.outcome import Outcome
+
+if TYPE_CHECKING:
+    from smoothcert.datasets import Dataset
+    from smoothcert.memory import Memory
+    from smoothcert.workflows.attack import AttackResult
+    from smoothcert.workflows.sources import DataSource, ModelSource
+    from smoothcert.workflows.verify import Verification
+
+
+class Run(runs.Run):
+    """A folder of certificates: made by `smoothcert.certify`, or read from disk by `Run.open`.
+
+    The data stay at hand after `certify`. A run that was opened finds named data by itself; others are given again.
+    """
+
+    data: Dataset | None = None
+
+    @property
+    def outcome(self) -> Outcome:
+        """How many inputs were certified, and how many abstained."""
+        return Outcome.of(self.records(), len(self.planned))
+
+    def results(self) -> Results:
+        """The run as `smoothcert.analysis` takes it."""
+        return read(self.path)
+
+    def summary(self, radii: Sequence[float] | None = None) -> Summary:
+        """ACR, certified accuracy at radii, abstentions and cost, with 95% intervals; claims are rounded down."""
+        return summarise([self.results()], None if radii is None else list(radii))
+
+    def table(self, radii: Sequence[float] | None = None, form: str = "terminal") -> str:
+        """The summary as text: for a `terminal`, or as `markdown`, `latex` or `csv`."""
+        return table_text(self.summary(radii), form)
+
+    def report(
+        self, path: str | Path, *, data: DataSource | None = None, images: bool = True, observer: Observer = SILENT
+    ) -> Path:
+        """Write one HTML file with curves, tables and every input, which opens anywhere, offline."""
+        from smoothcert.workflows.report import report  # noqa: PLC0415 (pictures need torch, tables do not)
+
+        return report([self.path], path, data=self.data if data is None else data, images=images, observer=observer)
+
+    def verify(
+        self,
+        model: ModelSource | None = None,
+        *,
+        data: DataSource | None = None,
+        share: float = 1.0,
+        fresh: int | None = None,
+        pick: int | None = None,
+        workers: int | None = None,
+        calibration: Any = None,
+        memory: Memory | str | Path | None = None,
+        observer: Observer = SILENT,
+    ) -> Verification:
+        """Check every claim again from its votes; with the model, also its votes. See `workflows.verify.verify`."""
+        from smoothcert.workflows.verify import verify  # noqa: PLC0415
+
+        return verify(
+            self,
+            model=model,
+            data=self._data(data) if model is not None or memory is not None else None,
+            share=share,
+            fresh=fresh,
+            pick=pick,
+            workers=workers,
+            calibration=calibration,
+            memory=memory,
+            observer=observer,
+        )
+
+    def attack(
+        self,
+        model: ModelSource,
+        *,
+        adversaries: Sequence[str] = ("pgd", "ddn"),
+        radii: Sequence[float] | None = None,
+        steps: int = 20,
+        draws: int = 128,
+        votes: int = 1_000,
+        limit: int | None = None,
+        out: str | Path | None = None,
+        data: DataSource | None = None,
+        workers: int | None = None,
+        calibration: Any = None,
+        observer: Observer = SILENT,
+    ) -> AttackResult:
+        """Try to refute the certificates: nothing may succeed below a radius. See `workflows.attack.attack`."""
+        from smoothcert.workflows.attack import attack  # noqa: PLC0415
+
+        return attack(
+            self,
+            model,
+            adversaries=adversaries,
+            radii=radii,
+            steps=steps,
+            draws=draws,
+            votes=votes,
+            limit=limit,
+            out=out,
+            data=self._data(data),
+            workers=workers,
+            calibration=calibration,
+            observer=observer,
+        )
+
+    def _data(self, given: DataSource | None) -> DataSource | None:
+        return self.data if given is None else given
+
+    def __repr__(self) -> str:
+        return f"Run({str(self.path)!r}: {len(self.planned)} inputs planned)"

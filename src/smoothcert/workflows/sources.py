@@ -1,0 +1,229 @@
+"""What people bring, opened: a model, data, a memory, a device, calibration inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothcert import datasets
+from smoothcert.core.errors import InputError
+from smoothcert.core.model import Model, device_of, evaluating
+from smoothcert.datasets import Dataset, Subset
+from smoothcert.engine.backends import BACKENDS
+from smoothcert.memory import Memory
+from smoothcert.models import Architecture, Checkpoint, ensembles, save
+from smoothcert.runs import ModelConfig
+
+Files = str | Path | Sequence[str | Path]
+ModelSource = Model | Checkpoint | Files
+"""A module, a function of tensors, what `load_model` gave, or files: of several the members vote softly."""
+
+DataSource = Dataset | str | Path | tuple[Any, Any]
+"""A data set, the name of one, an .npz file, a folder of images, or arrays (x, y)."""
+
+CALIBRATION_INPUTS = 512
+
+
+@dataclass(frozen=True)
+class Classifier:
+    """A model that was brought, and all that is known of it."""
+
+    model: Model
+    num_classes: int
+    input_shape: tuple[int, ...] | None = None  # None: not known
+    name: str = ""
+    details: Mapping[str, Any] = field(default_factory=dict)  # of a checkpoint: its noise, what was held out, ...
+    about: ModelConfig = field(default_factory=ModelConfig)  # what a run says of it
+    device: str | None = None  # where to run it; None: where it is
+
+    @property
+    def class_names(self) -> list[str]:
+        """What the classes are called; their numbers where nobody said."""
+        return list(self.details.get("class_names") or map(str, range(self.num_classes)))
+
+    def check_shape(self, shape: Sequence[int], data: str) -> None:
+        """Refuse inputs that the model was not made for."""
+        if self.input_shape is not None and tuple(shape) != self.input_shape:
+            raise InputError(
+                f"--data {data} has inputs of shape {tuple(shape)} but the model {self.name} takes {self.input_shape}; "
+                "certify the data set that the model was trained for"
+            )
+
+
+def load_model(source: Files, *, device: str = "cpu") -> Checkpoint:
+    """Read a model from its file: a checkpoint (.safetensors), an ensemble (.json), or several files that vote softly.
+
+    Gives the module (`.model`), what it was built from (`.architecture`), what was recorded about it (`.details`) and
+    its `.fingerprint`. Nothing in the files is run.
+    """
+    files = [source] if isinstance(source, str | Path) else list(source)
+    return ensembles.load_model([Path(file) for file in files], device)
+
+
+def save_model(
+    path: str | Path,
+    model: torch.nn.Module | Checkpoint,
+    architecture: Architecture | None = None,
+    *,
+    details: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a network to a checkpoint (.safetensors), from which `load_model` gives back the same function.
+
+    Args:
+        path: ends in `.safetensors`; its folder exists.
+        model: as `smoothcert.architectures.build` made it, with any weights; or what `load_model` gave.
+        architecture: what the module was built from. Your own network gets one by `smoothcert.architectures.register`.
+        details: JSON-able, for whoever reads the checkpoint: recipe, seed, noise, ...
+    """
+    if isinstance(model, Checkpoint):
+        architecture, details = architecture or model.architecture, model.details | dict(details or {})
+        model = model.model
+    if architecture is None:
+        raise InputError("save_model needs the architecture that the module was built from; give architecture=")
+    save(path, model, architecture, details or {})
+
+
+def open_model(
+    source: ModelSource, *, device: str | None = None, num_classes: int | None = None, example: Tensor | None = None
+) -> Classifier:
+    """A model as the workflows take it; how many classes it has is asked of it, with the input `example`, if need be.
+
+    Args:
+        source: see `ModelSource`. Files go to the `device`, by default the best there is; a module is run where it is.
+        num_classes: how many scores it gives, if its file does not say.
+        example: one input, (1, ...).
+    """
+    if isinstance(source, Checkpoint) or not callable(source):
+        return _from_checkpoint(source, device)
+    if num_classes is None:
+        num_classes = _asked_classes(source, example)
+    where = None if device is None else find_device(device)
+    return Classifier(source, num_classes, name=type(source).__name__, device=where)
+
+
+def _from_checkpoint(source: Checkpoint | Files, device: str | None) -> Classifier:
+    paths: list[Path] = []
+    if not isinstance(source, Checkpoint):
+        paths = [Path(source)] if isinstance(source, str | Path) else [Path(path) for path in source]
+        source = load_model(paths, device=find_device(device))
+    architecture = source.architecture
+    about = ModelConfig(
+        files=tuple(path.name for path in paths),
+        architecture=architecture.to_json(),
+        fingerprint=source.fingerprint,
+        ensemble=source.details.get("ensemble"),
+    )
+    shape = tuple(architecture.input_shape)
+    return Classifier(source.model, architecture.num_classes, shape, architecture.name, source.details, about)
+
+
+def _asked_classes(model: Callable[[Tensor], Tensor], example: Tensor | None) -> int:
+    known = getattr(model, "num_classes", None)
+    if isinstance(known, int):
+        return known
+    if example is None:
+        raise InputError("give num_classes, the number of scores that the model answers")
+    with torch.inference_mode(), evaluating(model):
+        shape = tuple(model(example.to(device_of(model), copy=True)).shape)
+    if len(shape) != 2 or shape[0] != len(example):
+        raise InputError(f"model must answer a score per class, (B, C), got {shape} for B = {len(example)}")
+    return int(shape[1])
+
+
+def open_data(source: DataSource, split: str = "test", *, root: Path | None = None, called: str = "data") -> Dataset:
+    """Data as the workflows take them; what cannot be opened is refused, naming the argument it was `called`."""
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, tuple):
+        if len(source) != 2:
+            raise InputError(f"{called} must be (inputs, labels), got {len(source)} values")
+        return datasets.from_arrays(*source, split=split)
+    try:
+        return datasets.load(source, split, root=root)
+    except InputError as error:
+        text = str(error)
+        if text.startswith("source "):
+            text = f"{called} {text.removeprefix('source ')}"
+        elif text.startswith(str(source)):
+            text = f"{called} {text}"
+        raise InputError(text) from None
+
+
+def open_memory(where: Memory | str | Path | None, *, there: bool = False) -> Memory | None:
+    """The memory; with `there`, refused if nobody made it yet."""
+    if where is None:
+        return None
+    opened = where if isinstance(where, Memory) else Memory(where)
+    if there and opened.owner is None:
+        raise InputError(f"memory {opened.name} does not exist; make one by smoothcert certify --memory")
+    return opened
+
+
+@contextmanager
+def using_out(out: Path) -> Iterator[None]:
+    """What the system says of the folder of a result is said of --out."""
+    try:
+        yield
+    except OSError as error:
+        reason = f"{error.strerror or error}"
+        raise InputError(f"--out {out} cannot be used ({reason}); give a folder that can be written to") from None
+
+
+def find_device(name: str | None) -> str:
+    """The named device, if it is there; else the best there is."""
+    if name is None:
+        return "cuda" if torch.cuda.is_available() else "cpu"
+    try:
+        torch.empty(0, device=name)
+    except (RuntimeError, AssertionError) as error:
+        raise InputError(
+            f"--device {name!r} cannot be used here ({str(error).splitlines()[0]}); try --device cpu"
+        ) from None
+    return name
+
+
+def calibration_inputs(
+    backend: str, given: Any, data: DataSource | None, root: Path | None
+) -> tuple[Tensor | None, str | None]:
+    """Training inputs for an int8 backend, and their name for the run: those given, else the training split of `data`.
+
+    Inputs themselves, or DATA or DATA:split, which names them. The name is for readers, without a folder: which inputs
+    they were is said by the digest in the classifier.
+    """
+    if backend not in BACKENDS or not BACKENDS[backend].int8:
+        if given is not None:
+            raise InputError(f"--calibration goes with an int8 backend, and --backend is {backend}; leave it out")
+        return None, None
+    if given is not None and not isinstance(given, str | Path):
+        return torch.as_tensor(given), None
+    text = given if given is not None else data if isinstance(data, str | Path) else None
+    name, _, split = str(text or "").rpartition(":")
+    if split not in datasets.SPLITS:
+        name, split = str(text or ""), "train"
+    if not name:
+        raise InputError(f"--backend {backend} needs --calibration, the data that the model was trained on")
+    inputs = named_data(name, split, root, None if given is not None else "--calibration")
+    every = max(1, len(inputs) // CALIBRATION_INPUTS)
+    chosen = Subset(every=every, limit=CALIBRATION_INPUTS).indices(len(inputs))
+    return inputs.tensors(chosen), f"{inputs.name}:{split}"
+
+
+def named_data(name: str, split: str, root: Path | None, instead: str | None) -> Dataset:
+    """Data; where they were not named by the user, the refusal says with which option they can be."""
+    try:
+        return open_data(name, split, root=root, called="--data")
+    except InputError as error:
+        if instead is None:
+            raise
+        raise InputError(f"{error}; or give {instead} PATH") from None
+
+
+def is_eight_bit(data: Dataset) -> bool:
+    """Images of whole levels, whose noise can be drawn exactly."""
+    return data.inputs.dtype.name == "uint8"

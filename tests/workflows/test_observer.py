@@ -1,0 +1,73 @@
+"""What is heard of a task: plain lines come at a calm pace, with the time that is left."""
+
+from pathlib import Path
+
+import pytest
+
+from smoothcert.workflows.observer import LogFile, Observer, Observers, PlainLines, task
+
+
+class Clock:
+    now = 0.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_lines_come_every_half_minute_and_at_the_end() -> None:
+    said: list[str] = []
+    clock = Clock()
+    with task(PlainLines(said.append, clock=clock), "certify", total=200) as under_way:
+        for done in range(0, 200, 2):
+            clock.now += 1
+            under_way.reach(done, note=f"{done // 20} certified")
+    assert said == [
+        "certify: 29%, 2 certified, 0:00:30 gone, about 0:01:13 left",
+        "certify: 59%, 5 certified, 0:01:00 gone, about 0:00:42 left",
+        "certify: 89%, 8 certified, 0:01:30 gone, about 0:00:11 left",
+        "certify: done in 0:01:40, 9 certified",
+    ]
+
+
+def test_the_time_left_counts_from_where_it_went_on() -> None:
+    """A training that resumes at 900 of 1000 steps did not make these in no time."""
+    said: list[str] = []
+    clock = Clock()
+    with task(PlainLines(said.append, clock=clock), "seed 0") as under_way:
+        under_way.reach(0, note="epoch 9/10")  # what was done before is told first, without a total
+        under_way.reach(900, 1000)
+        clock.now += 60
+        under_way.reach(910, 1000)
+    assert said[0] == "seed 0: 91%, epoch 9/10, 0:01:00 gone, about 0:09:00 left"
+
+
+def test_a_task_that_fails_does_not_finish() -> None:
+    said: list[str] = []
+    with pytest.raises(KeyError), task(PlainLines(said.append), "draw", total=3):
+        raise KeyError
+    assert said == []
+
+
+def test_a_log_says_at_once_that_it_goes_and_goes_on_in_the_same_file(tmp_path: Path) -> None:
+    path = tmp_path / "progress.log"
+    for done in (0, 5):
+        with task(Observers(Observer(), LogFile(path)), "certify", total=10, done=done, note="so so") as under_way:
+            under_way.advance()
+    lines = [line.split(" ", 2)[2] for line in path.read_text().splitlines()]
+    assert lines == [
+        "certify: started",
+        "certify: done in 0:00:00, so so",
+        "certify: started at 50%",
+        "certify: done in 0:00:00, so so",
+    ]
+
+
+def test_a_log_that_cannot_be_written_stops_nothing(tmp_path: Path) -> None:
+    with task(LogFile(tmp_path / "gone" / "progress.log"), "certify", total=1) as under_way:
+        under_way.advance()
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_warnings_are_heard_even_if_nobody_listens() -> None:
+    with pytest.warns(UserWarning, match="few classes"):
+        Observers(Observer()).warned("few classes")
