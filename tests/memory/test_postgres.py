@@ -190,7 +190,7 @@ def test_a_connection_that_is_lost_at_the_commit(
         monkeypatch.setattr(store, "add", losing)
         got = memory.insert(point(5, 0), certified(2, 1.0))
         assert lost
-        assert (got.label, got.radius, got.own and got.own.region) == (2, 1.0, 2)
+        assert (got.label, got.radius, got.from_draws and got.from_draws.region) == (2, 1.0, 2)
         assert len(memory) == 2
         assert memory.check() == []
 

@@ -31,7 +31,7 @@ Plugins = Annotated[
 class DiscreetGroup(TyperGroup):
     """Commands whose usage errors, which repeat what was typed, repeat no password of a memory's address."""
 
-    def invoke(self, ctx: typer.Context) -> Any:
+    def invoke(self, ctx: Any) -> Any:
         """As ever."""
         try:
             return super().invoke(ctx)
