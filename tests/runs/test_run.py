@@ -11,6 +11,7 @@ import pytest
 from simulated_runs import read_run, simulated_config, write_run
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import DRAFT
 from smoothcert.core.plugins import Plugin
 from smoothcert.noise import Gaussian
 from smoothcert.procedures import Certificate, Fixed, Scope, converse
@@ -180,8 +181,12 @@ def test_folders_of_others_are_not_touched(tmp_path: Path) -> None:
 
 
 def test_a_configuration_that_was_being_written_is_started_again(tmp_path: Path) -> None:
-    (tmp_path / ".run.json.123").write_text('{"format"')
+    (tmp_path / f"{DRAFT}0123456789abcdef").write_text('{"format"')
     assert Run.start(tmp_path, CONFIG).planned == (0, 20, 40)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
+    (tmp_path / f"{DRAFT}0123456789abcdef").write_text('{"format"')
+    Run.start(tmp_path, CONFIG)
+    assert [path.name for path in tmp_path.iterdir()] == ["run.json"]
 
 
 @pytest.mark.parametrize(
