@@ -4,6 +4,7 @@ from smoothcert.core.registry import import_all
 from smoothcert.training.objectives.advmacer import AdvMACER
 from smoothcert.training.objectives.attack import ATTACKS, DDN, PGD, Attack
 from smoothcert.training.objectives.base import OBJECTIVES, Objective
+from smoothcert.training.objectives.catrs import CATRS
 from smoothcert.training.objectives.consistency import Consistency
 from smoothcert.training.objectives.denoising import Denoising
 from smoothcert.training.objectives.gaussian import GaussianAugmentation
@@ -16,6 +17,7 @@ Gaussian = GaussianAugmentation  # the public name, beside the noise of that nam
 
 __all__ = [
     "ATTACKS",
+    "CATRS",
     "DDN",
     "MACER",
     "OBJECTIVES",

@@ -69,7 +69,7 @@ class Attack(Described, ABC):
         with evaluating(model):
             # A noise draw is a random direction, and a repeatable one: it serves where the gradient is zero.
             moved = self._ascend(x.detach(), deltas[:, 0], lambda at: soft_gradient(model, at, y, deltas, draws), y)
-        return self._valid(x.detach() + _into_ball(moved, self.eps))
+        return self._valid(x.detach() + into_ball(moved, self.eps))
 
     @abstractmethod
     def _ascend(self, x: Tensor, spare: Tensor, look: Look, y: Tensor) -> Tensor:
@@ -110,9 +110,9 @@ class PGD(Attack):
         moved = torch.zeros_like(x)
         for _ in range(self.steps):
             _, gradient = look(x + moved)
-            moved = moved + _column(length, x) * _direction(gradient, spare)
+            moved = moved + _column(length, x) * unit_direction(gradient, spare)
             # Into the box first: shrinking towards x, which is in the box, then keeps both.
-            moved = _into_ball(self._valid(x + moved) - x, self.eps)
+            moved = into_ball(self._valid(x + moved) - x, self.eps)
         return moved
 
     def scaled(self, factor: float) -> Self:
@@ -159,8 +159,8 @@ class DDN(Attack):
                 break
             length = 0.01 + 0.99 * (1 + math.cos(math.pi * step / self.steps)) / 2
             norm = norm * torch.where(wrong, 1 - self.gamma, 1 + self.gamma)
-            moved = moved + length * _direction(gradient, spare)
-            moved = self._valid(x + _column(norm, x) * _direction(moved, spare)) - x
+            moved = moved + length * unit_direction(gradient, spare)
+            moved = self._valid(x + _column(norm, x) * unit_direction(moved, spare)) - x
         return torch.where(_column(best_norm, x) < math.inf, best, moved)
 
     def scaled(self, factor: float) -> Self:
@@ -231,7 +231,7 @@ def _norm(v: Tensor) -> Tensor:
     return norm
 
 
-def _direction(v: Tensor, spare: Tensor) -> Tensor:
+def unit_direction(v: Tensor, spare: Tensor) -> Tensor:
     """v over its norm, row by row; the direction of `spare` where v is zero.
 
     Divided by the largest entry first: the squares of the gradient of a sure classifier are 0 in float32.
@@ -242,7 +242,7 @@ def _direction(v: Tensor, spare: Tensor) -> Tensor:
     return unit
 
 
-def _into_ball(v: Tensor, eps: float | Tensor | None) -> Tensor:
+def into_ball(v: Tensor, eps: float | Tensor | None) -> Tensor:
     """v, shrunk to norm eps where it is longer."""
     if eps is None:
         return v

@@ -28,7 +28,18 @@ def objective_of(recipe: Recipe, device: str = "cpu") -> Objective:
         options["attack"] = made(ATTACKS.find(recipe.objective["attack"]["name"]), attack)
     if options.get("classifier") is not None:
         options["classifier"] = models.load(options["classifier"], device).model
+    if options.get("teacher") is not None:
+        teacher = models.load(options["teacher"], device)
+        options |= {"teacher": teacher.model, "teacher_noise": _trained_under(options["teacher"], teacher)}
     return made(OBJECTIVES.find(recipe.objective["name"]), {"noise": Gaussian(sigma=recipe.sigma)} | options)
+
+
+def _trained_under(path: str, teacher: models.Checkpoint) -> Gaussian:
+    """The noise that a teacher's answers are smoothed with."""
+    noise = teacher.details.get("noise")
+    if not isinstance(noise, dict) or noise.get("name") != Gaussian.name:
+        raise InputError(f"the teacher {path} was not trained under Gaussian noise; train one, as in gaussian-0.25")
+    return Gaussian(sigma=noise["sigma"])
 
 
 def schedule_of(recipe: Recipe) -> Schedule:

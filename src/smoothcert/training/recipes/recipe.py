@@ -55,8 +55,11 @@ class Recipe:
     @property
     def passes(self) -> int:
         """Forward and backward passes per image and epoch: noisy copies, and as many again per step of an attack."""
-        draws, attack = self.objective.get("draws", 1), self.objective.get("attack") or {"steps": 0}
-        ends = 2 if self.objective["name"] in ("stability", "smoothmix") else 1  # clean and noisy, clean and mixed
+        draws = self.objective.get("draws", 1)
+        attack = self.objective.get("attack") or {"steps": self.objective.get("steps", 0)}
+        ends = (
+            2 if self.objective["name"] in ("stability", "smoothmix", "catrs") else 1
+        )  # clean and noisy, or mixed, or moved
         return int(draws) * (int(attack["steps"]) + ends)
 
     @property
