@@ -45,7 +45,7 @@ class Plugin:
 
     file: str
     digest: str
-    path: Path = field(compare=False, repr=False, metadata={"described": False})
+    path: Path = field(default=Path(), compare=False, repr=False, metadata={"described": False})
 
 
 def load_plugin(path: str | Path) -> Plugin:
