@@ -113,10 +113,16 @@ def changed(folder: Path, out: Path, change: Callable[[dict[str, Any]], None], r
 
 def test_a_strength_that_nobody_can_draw_is_found(folder: Path, tmp_path: Path) -> None:
     """Too strong for the grid: it cannot be drawn again, and must not pass for that."""
-    out = changed(folder, tmp_path / "run", lambda certificate: certificate["noise"].update(sigma=500.0), [0])
+    out = tmp_path / "run"
+    shutil.copytree(folder / "run", out)
+    first, *others = (out / "records.jsonl").read_text().splitlines(keepends=True)
+    line = json.loads(first)
+    line["certificate"]["noise"]["sigma"] = 500.0
+    (out / "records.jsonl").write_text("".join([json.dumps(line, separators=(",", ":")) + "\n", *others]))
     done = call("verify", out, "--model", folder / "net.safetensors", "--json")
-    found = [finding["check"] for finding in json.loads(done.stdout)["findings"]]
-    assert (done.exit_code, found) == (1, ["sigma", "noise"])
+    findings = json.loads(done.stdout)["findings"]
+    assert (done.exit_code, [finding["check"] for finding in findings]) == (1, ["sigma", "replay", "noise"])
+    assert "sigma must be smaller for a grid of 1/255, got 500" in findings[1]["sentence"]
 
 
 @pytest.mark.parametrize("sigma", [0.3, 2.0], ids=["between", "beyond"])
