@@ -254,6 +254,8 @@ def _claims_more(old: Certificate, again: Certificate, procedure: Procedure) -> 
         fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, Noise.from_description(old.noise))
     except DrawsError:
         return "with the votes that fall otherwise here the procedure would have gone on or stopped elsewhere"
+    except InputError as error:
+        return f"the recorded claim cannot be computed from the votes that are drawn here ({error})"
     if old.abstained or (fresh.label == old.label and fresh.radius >= old.radius):
         return ""
     return f"radius {old.radius!r} is recorded, the votes that are drawn here give {fresh.radius!r}"

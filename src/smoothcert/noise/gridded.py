@@ -121,7 +121,7 @@ class GriddedNoise(Noise):
             return torch.cat([self.with_strength(one)._draw_on_grid(row[None], generator, None) for row, one in rows])
         noise = self.with_strength(each[0]) if each else self
         # The engine hands in one input, expanded: then it is rounded once and not once per row.
-        steps = nearest(x[:1] if x.stride(0) == 0 else x, levels)
+        steps = grid_steps(x[:1] if x.stride(0) == 0 else x, levels)
         noisy = draw_steps(noise._law(levels), x.numel(), generator, x.device).view(x.shape).add_(steps)
         # A tensor, not a number: on some devices torch multiplies with the rounded reciprocal of a number.
         return noisy.div_(torch.tensor(float(levels), device=x.device)).to(x.dtype)
@@ -155,7 +155,7 @@ def less_offset(radius: float, offset: float) -> float:
     return rounded_down(radius) - offset if offset else radius
 
 
-def nearest(x: Tensor, levels: int) -> Tensor:
+def grid_steps(x: Tensor, levels: int) -> Tensor:
     """The nearest grid points of x (...), in steps of 1/levels, as float32; inputs too far from 0 are refused."""
     _check_near(x, levels)
     return x.double().mul(levels).round_().float()  # of float32 inputs: the product is exact
