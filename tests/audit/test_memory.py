@@ -93,6 +93,7 @@ def test_an_older_copy_of_the_memory_is_refused(folder: Path, tmp_path: Path) ->
     shutil.copy(folder / "m.sqlite", tmp_path / "old.sqlite")
     with sqlite3.connect(tmp_path / "old.sqlite") as old:
         old.execute("DELETE FROM regions WHERE id > 3")
+        old.execute("UPDATE memory SET regions = 3, digest = (SELECT digest FROM regions WHERE id = 3)")
     old.close()
     with Memory(tmp_path / "old.sqlite") as memory:
         assert 0 < len(memory) < len(Memory(folder / "m.sqlite"))

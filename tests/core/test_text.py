@@ -5,7 +5,7 @@ import os
 import pytest
 
 from smoothcert.core.errors import InputError, sentence
-from smoothcert.core.text import printable, without_passwords
+from smoothcert.core.text import visible, without_passwords
 
 
 @pytest.mark.parametrize(
@@ -19,7 +19,7 @@ from smoothcert.core.text import printable, without_passwords
     ],
 )
 def test_names_cannot_steer_a_terminal(text: str, shown: str) -> None:
-    assert printable(text) == shown
+    assert visible(text, lines=False) == shown
     assert sentence(InputError(f"{text} is wrong")) == f"{shown} is wrong"
     assert sentence(FileNotFoundError(2, "No such file", text)) == f"No such file: {shown}"
     shown.encode()
@@ -56,3 +56,19 @@ def test_a_password_is_not_repeated(text: str) -> None:
 @pytest.mark.parametrize("text", ["runs/a", "--out a@b", "C:/x y@z", "smoothcert certify --sigma 0.5 --data x:test"])
 def test_what_holds_none_stays(text: str) -> None:
     assert without_passwords(text) == text
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("runs/a ünïcode ℓ₂", "runs/a ünïcode ℓ₂"),
+        ("a\x1b[31mred\x1b[0m", "a\\x1b[31mred\\x1b[0m"),
+        ("\x9b2J\x07\x7f\r", "\\x9b2J\\x07\\x7f\\r"),
+        ("gpj.\u202eexe", "gpj.\\u202eexe"),
+        ("not utf-8: \udcff", "not utf-8: \\udcff"),
+        ("two\nlines\tand a tab", "two\nlines\tand a tab"),
+    ],
+)
+def test_control_characters_are_escaped(text: str, shown: str) -> None:
+    assert visible(text) == shown
+    assert shown.encode("utf-8")

@@ -73,6 +73,27 @@ def test_a_wrong_password_is_not_repeated(server: Any, keeper: str, wrong: str, 
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["{}"],
+        ["certify", "{}"],
+        ["memory", "{}"],
+        ["memory", "info", "x", "{}"],
+        ["memory", "info", "--memory={}", "x"],
+        ["memory", "info", "{}", "--json={}"],
+        ["analyze", "{}"],
+        ["certify", "--n", "{}"],
+        ["certify", "--out", "x", "--model", "m", "--memory", "{}", "--data", "nowhere"],
+    ],
+)
+@pytest.mark.parametrize("address", ["postgresql://me:S3CRET@host/db", "postgres:/me:S3CRET@host/db"])
+def test_a_misplaced_address_is_not_repeated(arguments: list[str], address: str) -> None:
+    done = CliRunner().invoke(app, [argument.format(address) for argument in arguments])
+    assert done.exit_code == 2
+    assert "S3CRET" not in done.output
+
+
 def test_other_failures_repeat_no_password(server: Any, keeper: str) -> None:
     for address in (
         keeper.replace("/postgres", "/nowhere"),
@@ -169,7 +190,7 @@ def test_a_connection_that_is_lost_at_the_commit(
         monkeypatch.setattr(store, "add", losing)
         got = memory.insert(point(5, 0), certified(2, 1.0))
         assert lost
-        assert (got.label, got.radius, got.own and got.own.region) == (2, 1.0, 2)
+        assert (got.label, got.radius, got.from_draws and got.from_draws.region) == (2, 1.0, 2)
         assert len(memory) == 2
         assert memory.check() == []
 

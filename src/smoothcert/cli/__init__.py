@@ -21,13 +21,14 @@ from smoothcert.cli import (
     train,
     verify,
 )
-from smoothcert.cli.command import command
+from smoothcert.cli.command import DiscreetGroup, command
 from smoothcert.cli.output import flushed, say
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
 app = typer.Typer(
     name="smoothcert",
+    cls=DiscreetGroup,
     help="Classifiers whose answers come with a proof, by randomized smoothing.",
     no_args_is_help=True,
     add_completion=False,

@@ -12,10 +12,12 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
 from smoothcert.cli.output import close_pipes, say
 from smoothcert.core.errors import InputError, sentence
 from smoothcert.core.plugins import load_plugin
+from smoothcert.core.text import without_passwords
 
 Plugins = Annotated[
     list[Path],
@@ -24,6 +26,18 @@ Plugins = Annotated[
         help="Python file with things of your own (a noise, a procedure, a network, ...); may be repeated. It is run.",
     ),
 ]
+
+
+class DiscreetGroup(TyperGroup):
+    """Commands whose usage errors, which repeat what was typed, repeat no password of a memory's address."""
+
+    def invoke(self, ctx: Any) -> Any:
+        """As ever."""
+        try:
+            return super().invoke(ctx)
+        except typer.TyperException as error:
+            error.message = without_passwords(error.message)
+            raise
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:

@@ -1,6 +1,6 @@
 """The one exception of the house for input that cannot be accepted."""
 
-from smoothcert.core.text import printable
+from smoothcert.core.text import visible, without_passwords
 
 
 class InputError(ValueError):
@@ -11,11 +11,16 @@ class InputError(ValueError):
     """
 
     def __str__(self) -> str:
-        return printable(super().__str__())
+        return visible(super().__str__(), lines=False)
 
 
 def sentence(error: InputError | OSError) -> str:
-    """What is said of an error: its own sentence, or what the system says of a disk or folder, and of which."""
+    """What is said of an error: its own sentence, or what the system says of a disk or folder, and of which.
+
+    One line, without what may be a password: an address may have been given where a path belongs.
+    """
     if isinstance(error, InputError):
-        return str(error)
-    return printable(f"{error.strerror or error}" + ("" if error.filename is None else f": {error.filename}"))
+        said = str(error)
+    else:
+        said = f"{error.strerror or error}" + ("" if error.filename is None else f": {error.filename}")
+    return without_passwords(visible(said, lines=False))

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.text import printable
+from smoothcert.core.text import visible
 from smoothcert.datasets.dataset import SPLITS, Dataset
 from smoothcert.datasets.files import reading
 from smoothcert.datasets.images import GREY, SUFFIXES, open_image, read_pixels
@@ -34,8 +34,8 @@ def read_folder(root: Path, split: str) -> Dataset:
     mode = _common_mode(path for paths in files.values() for path in paths)
     images = np.stack([_pixels(path, mode) for path in files[split]])  # (N, C, H, W)
     labels = np.array([classes.index(path.parent.name) for path in files[split]], dtype=np.int64)
-    name = printable(root.resolve().name) or "folder"
-    return Dataset(name, split, images, labels, len(classes), (0, 1), tuple(map(printable, classes)))
+    name = visible(root.resolve().name) or "folder"
+    return Dataset(name, split, images, labels, len(classes), (0, 1), tuple(map(visible, classes)))
 
 
 def _folders(folder: Path) -> list[Path]:

@@ -8,7 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from smoothcert.core.files import reading_file
-from smoothcert.core.text import printable
+from smoothcert.core.text import visible
 from smoothcert.datasets.dataset import SPLITS, Dataset
 from smoothcert.datasets.files import reading
 from smoothcert.datasets.npy import Archive
@@ -39,7 +39,7 @@ def read_npz(path: Path, split: str) -> Dataset:
         num_classes = 1 + max(int(own.max()) for own in labels.values())
         names = tuple(str(label) for label in range(num_classes))
         input_range = (0.0, 1.0) if inputs.dtype == np.uint8 else None
-        return Dataset(printable(path.stem), split, inputs, labels[f"y{suffix}"], num_classes, input_range, names)
+        return Dataset(visible(path.stem), split, inputs, labels[f"y{suffix}"], num_classes, input_range, names)
 
 
 def _suffix(keys: list[str], split: str) -> str:

@@ -68,7 +68,7 @@ def parse_address(where: str | os.PathLike[str]) -> Address | None:
     plainly_a_path = text.startswith(("/", "./", "../", "~")) or not isinstance(where, str)
     if _SCHEME.match(text) or (not plainly_a_path and (_PAIRS.search(text) or _USER.search(text))):
         raise InputError(
-            "memory must be the path of an SQLite file or an address postgresql://user:password@host/database, but it "
+            "memory must be the path of an SQLite file or an address postgresql://user@host/database, but it "
             "is neither (it is not repeated here: it may hold a password); write the signs / ? # @ : % of a user or "
             "password as %2F %3F %23 %40 %3A %25, and begin a path with ./"
         )

@@ -31,7 +31,7 @@ WORDS = {
     "sigma_search.name": ("the search {}", "--sigma-per-input"),
     "sigma_search.steps": ("{} steps of the search", "--sigma-steps"),
     "sigma_search.draws": ("{} draws per step of the search", "--sigma-draws"),
-    "sigma_search": ("one sigma for all inputs", "--sigma-per-input"),
+    "sigma_search": ("another search", "--sigma-per-input"),
     "procedure.name": ("the procedure {}", "--procedure"),
     "procedure.bound.inverse_temperature": ("the inverse temperature {}", "--inverse-temperature"),
     "procedure.bound": ("the bound {}", "--bound"),
@@ -49,6 +49,7 @@ WORDS = {
     "run": ("another run", "--run"),
     "indices": ("other inputs", "--limit"),
 }
+SOMETIMES = ("sigma_search", "memory", "plugins")  # what a run may do without
 UNSET = object()
 
 
@@ -60,6 +61,10 @@ def refusal(path: Path, old: Any, new: Any) -> str:
             return f"{path} was started {sentence}"
     for place, was, now in _differences(plain(old), plain(new)):
         what, option = _words(place)
+        if place in SOMETIMES and not was:
+            return f"{path} was started without {option}. Give another --out, or leave {option} out"
+        if place in SOMETIMES and not now:
+            return f"{path} was started with {option}. Give another --out, or the old {option}"
         if "{}" not in what:
             return f"{path} was started with {what}. Give another --out, or the old {option}"
         return (

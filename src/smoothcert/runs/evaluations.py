@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import write_whole
 
 FILE = "asked.json"
 
@@ -22,9 +22,7 @@ def add_evaluations(folder: Path, asked: Sequence[int], cost: Callable[[Sequence
         raise _damaged(folder)
     total = [a + b for a, b in zip(asked, before, strict=True)] if before else list(asked)
     sentence = cost(total)
-    half = folder / f".{FILE}.{os.getpid()}"
-    half.write_text(json.dumps({"asked": total, "cost": sentence}))
-    half.replace(folder / FILE)
+    write_whole(folder / FILE, json.dumps({"asked": total, "cost": sentence}).encode())
     return sentence
 
 

@@ -15,16 +15,16 @@ from typing import Any, BinaryIO, ClassVar, Generic, Protocol, Self, TypeVar
 
 from smoothcert.core.described import from_json, plain
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import DRAFT, clear_drafts, write_whole
 from smoothcert.runs.chain import Line, chained
 from smoothcert.runs.config import config_digest
 from smoothcert.runs.damage import DAMAGE, damaged
 from smoothcert.runs.differences import refusal
-from smoothcert.runs.locking import create_whole, only_writer
+from smoothcert.runs.locking import only_writer
 from smoothcert.runs.made import Made
 
 FORMAT = 3
 QUIET = 10**9  # nanoseconds without a write, after which what was read is read no more
-DRAFT = ".run.json."  # a configuration being written; a kill may leave it behind
 
 
 class Planned(Protocol):
@@ -61,6 +61,7 @@ class ChainedFolder(Generic[C]):
         path = Path(path)
         run = cls.at(path)
         if run is not None:
+            clear_drafts(path)
             if config_digest(plain(config)) != run.digest:
                 raise InputError(refusal(path, run.config, config))
             return run
@@ -68,7 +69,9 @@ class ChainedFolder(Generic[C]):
         content = plain(config)
         digest, made = config_digest(content), Made.here(command)
         text = json.dumps({"format": FORMAT, "config": content, "digest": digest, "made": plain(made)}, indent=2)
-        if not create_whole(path / "run.json", text.encode(), DRAFT):
+        try:
+            write_whole(path / "run.json", text.encode(), new=True)
+        except FileExistsError:  # somebody was faster
             return cls.start(path, config, command=command)
         return cls(path, config, digest=digest, made=made)
 

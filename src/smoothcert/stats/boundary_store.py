@@ -10,12 +10,13 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
+from contextlib import suppress
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from smoothcert.core.files import write_whole
 from smoothcert.stats import group_sequential
 from smoothcert.stats.group_sequential import Boundaries, boundaries, keeps_alpha
 
@@ -63,11 +64,7 @@ def _read(path: Path, key: dict[str, Any]) -> tuple[Boundaries, ...] | None:
 
 def _write(path: Path, content: dict[str, Any]) -> None:
     """At once and whole, or not at all; a folder that cannot be written only costs time."""
-    half = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
-    try:
+    plain = json.loads(json.dumps(content))
+    with suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        plain = json.loads(json.dumps(content))
-        half.write_text(json.dumps({"digest": _digest(plain), "content": plain}))
-        half.replace(path)
-    except OSError:
-        return
+        write_whole(path, json.dumps({"digest": _digest(plain), "content": plain}).encode())

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import writing_whole
 from smoothcert.memory import Memory
 
 
@@ -42,12 +43,13 @@ def export(where: str | Path, out: str | Path) -> int:
         raise InputError(f"{out} exists; give another --out")
     regions = list(memory.regions())
     shape = (len(regions), *(memory.owner or {})["shape"])
-    np.savez(
-        out,
-        inputs=np.array([x for _, x in regions], dtype=np.float32).reshape(shape),
-        labels=np.array([region.label for region, _ in regions], dtype=np.int64),
-        radii=np.array([region.radius for region, _ in regions], dtype=np.float64),
-        about=np.array([region.about for region, _ in regions], dtype=np.str_),
-        owner=np.array(json.dumps(memory.owner)),
-    )
+    with writing_whole(out, new=True) as file:
+        np.savez(
+            file,
+            inputs=np.array([x for _, x in regions], dtype=np.float32).reshape(shape),
+            labels=np.array([region.label for region, _ in regions], dtype=np.int64),
+            radii=np.array([region.radius for region, _ in regions], dtype=np.float64),
+            about=np.array([region.about for region, _ in regions], dtype=np.str_),
+            owner=np.array(json.dumps(memory.owner)),
+        )
     return len(regions)
