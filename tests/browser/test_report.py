@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from smoothcert.analysis import Results
+from smoothcert.analysis.settings import Settings
 from smoothcert.present.report import write_report
 from smoothcert.procedures import ABSTAIN, Certificate
 from smoothcert.runs import Record
@@ -41,7 +42,7 @@ def small() -> list[Results]:
     labels = [1, 1, 2, 2, 1, 2, 1, 2]
     a = [record(10 * i, labels[i], said[i], radii[i], 100 + 7 * i % 40) for i in range(8)]
     b = [record(10 * i, labels[i], labels[i], 0.8, 50) for i in range(8)]
-    settings = {"norm": "l2", "noise": {"name": "gaussian", "sigma": 0.25}}
+    settings = Settings(norm="l2", noise={"name": "gaussian", "sigma": 0.25})
     return [Results("run a", tuple(a), settings=settings), Results("run b", tuple(b), settings=settings)]
 
 
@@ -253,7 +254,9 @@ def test_a_thousand_images_open_at_once_and_more_come_in_pages(opened: Open) -> 
 
 
 def test_hostile_names_do_nothing(opened: Open) -> None:
-    hostile = Results(HOSTILE, small()[0].records, settings={HOSTILE: HOSTILE}, warnings=(HOSTILE,))
+    hostile = Results(
+        HOSTILE, small()[0].records, settings=Settings(note=HOSTILE, noise={HOSTILE: HOSTILE}), warnings=(HOSTILE,)
+    )
     page = opened([hostile], class_names={HOSTILE: [HOSTILE] * 3}, command=HOSTILE)
     assert page.locator("img").count() == 0
     assert HOSTILE in page.inner_text(".headline h3")

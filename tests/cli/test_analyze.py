@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulated_runs import simulated_config
 from typer.testing import CliRunner, Result
 
 from smoothcert.analysis import read, reanalyse
@@ -26,15 +27,8 @@ def call(*arguments: object) -> Result:
 
 
 def write_run(path: Path, procedure: Procedure, *, seed: int = 0, inputs: int = 20) -> Path:
-    config = {
-        "indices": list(range(inputs)),
-        "noise": NOISE,
-        "procedure": procedure.describe(),
-        "fixed_draws": procedure.fixed_draws(),
-        "seed": seed,
-        "data": {"name": "digits", "split": "test"},
-    }
-    run, rng = Run.start(path, config), np.random.default_rng(seed)
+    about = {"noise": NOISE, "procedure": procedure.describe(), "seed": seed, "classifier": {}}
+    run, rng = Run.start(path, simulated_config(range(inputs), **about)), np.random.default_rng(seed)
     with run.writing() as writer:
         for i in range(inputs):
             p = 1 - 0.6 * rng.random() ** 3

@@ -68,7 +68,7 @@ def test_certify_then_analyze(model: Path, tmp_path: Path) -> None:
     done = certify(model, tmp_path / "run", "--every", 10)
     assert done.exit_code == 0, done.output
     assert re.search(r"^\d of 4 inputs certified.*, \d abstained; see: smoothcert analyze ", done.stdout)
-    config = json.loads((tmp_path / "run" / "run.json").read_text())
+    config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     assert config["indices"] == [0, 10, 20, 30]
     noise = {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64, "grid": 1 / 255, "arithmetic": "grid"}
     assert config["noise"] == noise, "sigma of training, and the grid of 8-bit images"
@@ -131,7 +131,7 @@ def test_8_bit_images_are_sampled_on_their_grid(
     model: Path, tmp_path: Path, options: list[object], grid: float | None
 ) -> None:
     assert certify(model, tmp_path / "run", *options).exit_code == 0
-    noise = json.loads((tmp_path / "run" / "run.json").read_text())["noise"]
+    noise = json.loads((tmp_path / "run" / "run.json").read_text())["config"]["noise"]
     assert (noise.get("grid"), noise["arithmetic"]) == (grid, "grid" if grid else "float32")
     records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
     offsets = [record["certificate"]["noise"].get("offset") for record in records]
@@ -145,7 +145,7 @@ def test_stages_stand_instead_of_n(model: Path, tmp_path: Path) -> None:
     done = call(*staged, "10,x")
     assert (done.exit_code, "--stages must be whole numbers with commas" in done.stderr) == (2, True), done.output
     assert call(*staged, "50,200").exit_code == 0
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["procedure"]["stages"] == [50, 200]
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["procedure"]["stages"] == [50, 200]
 
 
 def test_ablation_of_binary_images(tmp_path: Path) -> None:

@@ -1,16 +1,20 @@
 import csv
 import io
+from typing import Any
 
 import pytest
 
 from smoothcert.analysis import Results, summarise, upper_envelope
+from smoothcert.analysis.settings import Settings
 from smoothcert.present import comma_separated, latex, rich_table
 from smoothcert.present.tables import markdown
 from smoothcert.runs import Record
 
 
-def of_radii(*radii: float, name: str = "a", **settings: object) -> Results:
-    return Results(name, tuple(Record(i, 1, 1, r, 110, 0.25) for i, r in enumerate(radii)), settings=settings)
+def of_radii(*radii: float, name: str = "a", **settings: Any) -> Results:
+    return Results(
+        name, tuple(Record(i, 1, 1, r, 110, 0.25) for i, r in enumerate(radii)), settings=Settings(**settings)
+    )
 
 
 def run(name: str, seed: int, *radii: float) -> Results:
@@ -57,7 +61,7 @@ def test_nothing_is_best_where_nothing_competes() -> None:
 
 
 def test_warnings_and_notes_are_in_the_caption() -> None:
-    doubtful = Results("a_1", (Record(0, 1, 1, 0.5),), settings={"note": "rounded"}, warnings=("truncated",))
+    doubtful = Results("a_1", (Record(0, 1, 1, 0.5),), settings=Settings(note="rounded"), warnings=("truncated",))
     text = latex(summarise([doubtful]))
     assert r"\textbf{Warning.} a\_1: truncated." in text
     assert "Note: rounded." in text

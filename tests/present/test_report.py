@@ -16,6 +16,7 @@ import pytest
 from PIL import Image
 
 from smoothcert.analysis import Results, read, read_all
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.present.report import write_report
 from smoothcert.procedures import ABSTAIN, Scope
@@ -193,7 +194,7 @@ def test_nothing_half_written_and_no_equal_names(tmp_path: Path) -> None:
 
 
 def test_whole_radii_have_whole_steps_and_nothing_right_still_makes_a_page(tmp_path: Path) -> None:
-    ablation = Results("l0", tuple(Record(i, 0, 0, float(i)) for i in range(5)), settings={"norm": "l0"})
+    ablation = Results("l0", tuple(Record(i, 0, 0, float(i)) for i in range(5)), settings=Settings(norm="l0"))
     page = model(write_report([ablation], tmp_path / "r.html"))
     assert page["scale"] == {"max": 4.0, "step": 1.0}
     assert page["picked"] in page["radii"]

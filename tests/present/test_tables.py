@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from smoothcert.analysis import Results, read, summarise, usual_radii
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.present import markdown, rich_table
 from smoothcert.runs import Record
@@ -15,7 +16,7 @@ from smoothcert.stats.rounding import down, percent, up
 
 
 def of_radii(*radii: float, name: str = "a", **settings) -> Results:
-    return Results(name, tuple(Record(i, 1, 1, r) for i, r in enumerate(radii)), settings=settings)
+    return Results(name, tuple(Record(i, 1, 1, r) for i, r in enumerate(radii)), settings=Settings(**settings))
 
 
 def rendered(summary, width: int = 100) -> str:
@@ -186,7 +187,7 @@ def test_markdown_by_hand() -> None:
         Record(20 * i, 1, p, r, 110, 0.25) for i, (p, r) in enumerate([(1, 0.29), (1, 0.5), (2, 1.0), (-1, 0.0)])
     )
     log = Results(
-        "a|b", records, settings={"noise": {"name": "gaussian", "sigma": 0.5}, "note": "rounded"}, warnings=("w",)
+        "a|b", records, settings=Settings(noise={"name": "gaussian", "sigma": 0.5}, note="rounded"), warnings=("w",)
     )
     lines = markdown(summarise([log], [0, 0.3])).splitlines()
     # Clopper-Pearson at 95%: 2 of 4 is 0.0676-0.9324, 1 of 4 is 0.0063-0.8059; the ACR is (0.29 + 0.5) / 4 = 0.1975

@@ -68,7 +68,7 @@ def test_a_resumed_run_keeps_what_auto_chose(checkpoint: Path, monkeypatch: pyte
     rates(monkeypatch, "onnxruntime", 384)
     assert certify(checkpoint, "--backend", "auto", "--limit", "3")[0] == 0
     run = checkpoint.parent / "run"
-    chosen = json.loads((run / "run.json").read_text())["classifier"]
+    chosen = json.loads((run / "run.json").read_text())["config"]["classifier"]
     assert (chosen["backend"]["name"], chosen["batch"]) == ("onnxruntime", 384)
     lines = (run / "records.jsonl").read_bytes().splitlines(keepends=True)
     (run / "records.jsonl").write_bytes(b"".join(lines[:1]))  # as if it had been killed
@@ -90,6 +90,6 @@ def test_calibration_at_the_command_line(checkpoint: Path) -> None:
         pytest.skip("onnxruntime-int8 needs the extra onnx")
     status, said = certify(checkpoint, "--backend", "onnxruntime-int8", "--limit", "1")
     assert status == 0, said
-    config = json.loads((checkpoint.parent / "run" / "run.json").read_text())
+    config = json.loads((checkpoint.parent / "run" / "run.json").read_text())["config"]
     assert config["model"]["calibration"] == "digits:train"
     assert config["classifier"]["backend"]["precision"] == "int8"

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert.analysis import Results, average_certified_radius, upper_envelope
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.noise import Gaussian
 from smoothcert.present import (
@@ -28,7 +29,7 @@ from smoothcert.present.figures import (
 )
 from smoothcert.present.figures.curves import steps
 from smoothcert.procedures import Ask, Fixed, Procedure, Staged, converse
-from smoothcert.runs import Record
+from smoothcert.runs import ModelConfig, Record
 from smoothcert.stats import Tally
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
@@ -49,7 +50,7 @@ def simulated(name: str, procedure: Procedure, shares: list[float], sigmas: list
 
         certificate = dataclasses.replace(converse(procedure.certify(noise), draw), noise=noise.describe())
         records.append(Record.of(i, 0, certificate, 0.1))
-    return Results(name, tuple(records), settings={"fixed_draws": procedure.fixed_draws(), "norm": "l2"})
+    return Results(name, tuple(records), settings=Settings(fixed_draws=procedure.fixed_draws(), norm="l2"))
 
 
 FIXED = simulated("fixed", Fixed(n=1000), [1.0, 0.9, 0.8, 0.4])
@@ -116,12 +117,15 @@ def test_sizes_are_drawn_in_order_with_intervals() -> None:
 
 
 def test_runs_say_how_many_members_they_have(tmp_path: Path) -> None:
-    def of(model: object, name: str) -> Results:
-        return dataclasses.replace(of_radii(0.2, name=name), settings={"model": model})
+    def of(model: ModelConfig | None, name: str) -> Results:
+        return dataclasses.replace(of_radii(0.2, name=name), settings=Settings(model=model))
 
     three = {"aggregation": "soft-voting", "members": 3}
-    assert acr_by_members([of({}, "one"), of({"ensemble": three}, "three")], tmp_path / "a.png").exists()
-    for model, words in ((None, "log does not say which model"), ({"ensemble": {}}, "log does not say how many")):
+    assert acr_by_members(
+        [of(ModelConfig(), "one"), of(ModelConfig(ensemble=three), "three")], tmp_path / "a.png"
+    ).exists()
+    nobody = ModelConfig(ensemble={})
+    for model, words in ((None, "log does not say which model"), (nobody, "log does not say how many")):
         with pytest.raises(InputError, match=words):
             acr_by_members([of(model, "log")], tmp_path / "b.png")
     assert not (tmp_path / "b.png").exists()
@@ -158,10 +162,10 @@ def test_draws_over_votes_by_hand() -> None:
 def test_draws_saved_by_hand() -> None:
     (axes,) = draws_saved_figure([STAGED]).axes
     fixed, curve = axes.lines
-    assert fixed.get_xdata()[0] == STAGED.settings["fixed_draws"]
+    assert fixed.get_xdata()[0] == STAGED.settings.fixed_draws
     assert list(curve.get_xdata())[:-1] == [200, 200, 200, 200, 1200]
     assert list(curve.get_ydata()) == [0, 25, 50, 75, 100, 100]
-    factor = STAGED.settings["fixed_draws"] / 450
+    factor = (STAGED.settings.fixed_draws or 0) / 450
     assert f"SampleRF {factor:.1f}" in axes.get_legend().get_texts()[1].get_text()
 
 
