@@ -22,7 +22,7 @@ from smoothcert.cli import (
     verify,
 )
 from smoothcert.cli.command import DiscreetGroup, command
-from smoothcert.cli.output import flushed, say
+from smoothcert.cli.output import say
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -90,5 +90,4 @@ def _is_number(text: str) -> bool:
 
 def main() -> None:
     """The entry point of `smoothcert`."""
-    with flushed():
-        app(args=repeat_radius_option(sys.argv[1:]))
+    app(args=repeat_radius_option(sys.argv[1:]))
