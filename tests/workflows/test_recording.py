@@ -1,7 +1,6 @@
 """A run that is killed at any moment and resumed has the same records as one that was not."""
 
 import contextlib
-import json
 import os
 import random
 import signal
@@ -13,6 +12,7 @@ from typing import Any
 
 import pytest
 import torch
+from simulated_runs import read_run
 
 from smoothcert.audit import audit_run
 from smoothcert.core.errors import InputError
@@ -44,8 +44,7 @@ def lines(out: Path) -> int:
 
 
 def without_times(out: Path) -> list[dict[str, Any]]:
-    records = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
-    return [{key: value for key, value in record.items() if key != "seconds"} for record in records]
+    return [{key: value for key, value in line.items() if key != "seconds"} for line in read_run(out)[1]]
 
 
 @pytest.mark.slow
@@ -74,7 +73,7 @@ def test_ten_kills_change_nothing(tmp_path: Path) -> None:
     whole, resumed = without_times(tmp_path / "whole"), without_times(out)
     assert sorted(record["index"] for record in resumed) == [5 * i for i in range(INPUTS)], "none lost, none doubled"
     assert sorted(resumed, key=lambda r: r["index"]) == sorted(whole, key=lambda r: r["index"])
-    assert (out / "run.json").read_bytes() == (tmp_path / "whole" / "run.json").read_bytes()
+    assert Run.open(out).config == Run.open(tmp_path / "whole").config
     assert audit_run(Run.open(out)).findings == ()
 
 
@@ -104,7 +103,7 @@ def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
 def test_resume_certifies_only_what_is_missing(tmp_path: Path) -> None:
     data = load("digits")
     smoothed = Smoothed(build(Architecture("lenet", 10, (1, 8, 8)), seed=0), 10, Gaussian(0.25), workers=1)
-    config = run_config(smoothed, Fixed(n=100), data, Subset(limit=6), {})
+    config = run_config(smoothed, Fixed(n=100), data, Subset(limit=6))
     run = Run.start(tmp_path, config)
     seen: list[int] = []
 
@@ -126,7 +125,7 @@ def test_a_sequential_run_interrupted_inside_looks_is_the_same(tmp_path: Path) -
     """Stopped after any number of draws and resumed, again and again: looks are never repeated with luck."""
     data, procedure = load("digits"), Sequential(radius=[0.05, 0.1], n=3_000)
     smoothed = Smoothed(build(Architecture("lenet", 10, (1, 8, 8)), seed=0), 10, Gaussian(0.25), workers=1)
-    config = run_config(smoothed, procedure, data, Subset(limit=5), {})
+    config = run_config(smoothed, procedure, data, Subset(limit=5))
     whole = Run.start(tmp_path / "whole", config)
     certify_into(whole, smoothed, procedure, data)
     run, random_ = Run.start(tmp_path / "stopped", config), random.Random(0)
@@ -150,7 +149,7 @@ def test_the_records_draw_the_same_noise_again(tmp_path: Path) -> None:
     data = load("digits")
     model = build(Architecture("lenet", 10, (1, 8, 8)), seed=0)
     smoothed = Smoothed(model, 10, Gaussian(0.25), seed=11, workers=1)
-    run = Run.start(tmp_path, run_config(smoothed, Fixed(n=300), data, Subset(start=3, every=7, limit=3), {}))
+    run = Run.start(tmp_path, run_config(smoothed, Fixed(n=300), data, Subset(start=3, every=7, limit=3)))
     certify_into(run, smoothed, Fixed(n=300), data)
     for record in Run.open(tmp_path).records():
         old = record.certificate
@@ -164,14 +163,14 @@ def test_the_records_draw_the_same_noise_again(tmp_path: Path) -> None:
 def test_a_model_for_fewer_classes_is_refused() -> None:
     smoothed = Smoothed(lambda x: torch.zeros(len(x), 3), 3, Gaussian(0.25))
     with pytest.raises(InputError, match="has 10 classes but the model answers 3"):
-        run_config(smoothed, Fixed(n=100), load("digits"), Subset(), {})
+        run_config(smoothed, Fixed(n=100), load("digits"), Subset())
 
 
 def test_a_run_is_never_continued_with_something_else(tmp_path: Path) -> None:
     data = load("digits")
     net = build(Architecture("lenet", 10, (1, 8, 8)), seed=0)
     smoothed, procedure = Smoothed(net, 10, Gaussian(0.25), workers=1), Fixed(n=100)
-    run = Run.start(tmp_path / "net", run_config(smoothed, procedure, data, Subset(limit=2), {}))
+    run = Run.start(tmp_path / "net", run_config(smoothed, procedure, data, Subset(limit=2)))
     for what, others in {
         "classifier": (
             Smoothed(build(Architecture("lenet", 10, (1, 8, 8)), seed=1), 10, Gaussian(0.25)),
@@ -191,7 +190,7 @@ def test_a_run_is_never_continued_with_something_else(tmp_path: Path) -> None:
         return torch.zeros(len(x), 10)
 
     plain = Smoothed(function, 10, Gaussian(0.25))
-    run = Run.start(tmp_path / "function", run_config(plain, procedure, data, Subset(limit=2), {}))
+    run = Run.start(tmp_path / "function", run_config(plain, procedure, data, Subset(limit=2)))
     certify_into(run, plain, procedure, data)
     with pytest.raises(InputError, match="without a fingerprint"):
         certify_into(run, plain, procedure, data)

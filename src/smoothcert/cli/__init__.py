@@ -23,7 +23,7 @@ from smoothcert.cli import (
 )
 from smoothcert.cli.choices import ListingCommand
 from smoothcert.cli.command import DiscreetGroup, command
-from smoothcert.cli.output import flushed, say
+from smoothcert.cli.output import say
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -91,5 +91,4 @@ def _is_number(text: str) -> bool:
 
 def main() -> None:
     """The entry point of `smoothcert`."""
-    with flushed():
-        app(args=repeat_radius_option(sys.argv[1:]))
+    app(args=repeat_radius_option(sys.argv[1:]))

@@ -103,8 +103,7 @@ def predict(
             input_shape=shape,
         )
     sources = [path for path, batch, _ in batches for _ in batch]
-    everything = torch.cat([torch.from_numpy(batch) for _, batch, _ in batches])
-    predictions = smoothed.predict(everything, procedure or Predict())
+    predictions = smoothed.predict(torch.cat([batch for _, batch, _ in batches]), procedure or Predict())
     names = classifier.class_names
     return [
         Answer(source, None if answer.abstained else names[answer.label], answer)
