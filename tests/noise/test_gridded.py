@@ -196,7 +196,7 @@ def test_certificates_are_replayed() -> None:
     noise = Gaussian(0.25, grid=1 / 255)
     x = PIXELS[torch.randint(256, (5, 3, 4, 4), generator=torch.Generator().manual_seed(0))]
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 5, bias=False))
-    alone = [Smoothed(model, 5, noise, batch_size=128).certify(row, Fixed(n=1000))[0].p_lower for row in x]
+    alone = [Smoothed(model, 5, noise, batch_size=128).certify(row[None], Fixed(n=1000))[0].p_lower for row in x]
     for batch_size in (50, 1024):
         together = Smoothed(model, 5, noise, batch_size=batch_size).certify(x, Fixed(n=1000))
         assert [certificate.p_lower for certificate in together] == alone

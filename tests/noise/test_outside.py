@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from simulated_runs import read_run, write_run
 
-from smoothcert.analysis import read, reanalyse, summarise
-from smoothcert.attack.campaign import Siege
+from smoothcert.analysis import Settings, read, reanalyse, summarise
+from smoothcert.attack.campaign import AttackCampaign
 from smoothcert.audit import audit_run
-from smoothcert.audit.rebuild import certified
-from smoothcert.audit.redraw import draw_fresh, redraw
+from smoothcert.audit.fresh import draw_fresh
+from smoothcert.audit.rebuild import rebuild
+from smoothcert.audit.redraw import redraw
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import load_plugin
 from smoothcert.datasets import Subset, load
@@ -24,9 +26,9 @@ from smoothcert.present.figures.draws import draws_by_votes
 from smoothcert.present.figures.sigmas import strengths
 from smoothcert.present.report.reproduce import certify_command
 from smoothcert.procedures import Fixed, Sequential
-from smoothcert.runs import Run
+from smoothcert.runs import ModelConfig, Record, Run
 from smoothcert.training.objectives import MACER
-from smoothcert.workflows.certify import certify_into, run_config
+from smoothcert.workflows.recording import certify_into, run_config
 
 DATA, INPUTS, SEED = load("digits"), 4, 3
 FILE = Path(__file__).parents[1] / "plugins" / "my_noise.py"
@@ -48,7 +50,7 @@ def smoothed(noise: Noise, seed: int = SEED, **more: Any) -> Smoothed:
 
 
 def made(path: Path, of: Smoothed, procedure: Fixed | Sequential) -> Run:
-    run = Run.start(path, run_config(of, procedure, DATA, Subset(every=7, limit=INPUTS), {"file": "net"}))
+    run = Run.start(path, run_config(of, procedure, DATA, Subset(every=7, limit=INPUTS), ModelConfig(files=("net",))))
     certify_into(run, of, procedure, DATA)
     return run
 
@@ -60,18 +62,23 @@ def test_it_is_verified_at_all_levels(kind: type[Any], tmp_path: Path, procedure
     audit = audit_run(run)
     assert (audit.findings, audit.holding()) == ((), INPUTS)
     assert max(record.radius for record in audit.records) > 0
-    again = redraw(run, audit.records, certified(run, network(), 10, workers=1), DATA)
+    again = redraw(run, audit.records, rebuild(run, network(), 10, input_shape=(1, 8, 8), workers=1), DATA)
     assert (again.findings, again.moved, again.otherwise) == ((), 0, ())
-    other = certified(run, network(), 10, seed=SEED + 1, workers=1)
+    other = rebuild(run, network(), 10, input_shape=(1, 8, 8), seed=SEED + 1, workers=1)
     assert draw_fresh(run, audit.records, other, DATA, 500) == ()
 
 
 def test_a_changed_strength_is_found(kind: type[Any], tmp_path: Path) -> None:
     made(tmp_path / "run", smoothed(kind(0.2)), Fixed(n=500))
-    records = (tmp_path / "run" / "records.jsonl").read_text()
-    assert '"spread":0.2' in records
-    (tmp_path / "run" / "records.jsonl").write_text(records.replace('"spread":0.2', '"spread":0.4', 1))
-    assert {f.check for f in audit_run(Run.open(tmp_path / "run")).findings} == {"noise", "radius"}
+    config, lines = read_run(tmp_path / "run")
+    assert config["noise"]["spread"] == 0.2
+    config["noise"]["spread"] = 0.4
+    write_run(tmp_path / "run", config, lines)
+    assert {f.check for f in audit_run(Run.open(tmp_path / "run")).findings} == {"noise"}
+    for line in lines:
+        line["certificate"]["noise"]["spread"] = 0.4
+    write_run(tmp_path / "run", config, lines)
+    assert {f.check for f in audit_run(Run.open(tmp_path / "run")).findings} == {"radius"}
 
 
 def test_it_is_analysed_and_reported(kind: type[Any], tmp_path: Path) -> None:
@@ -83,7 +90,7 @@ def test_it_is_analysed_and_reported(kind: type[Any], tmp_path: Path) -> None:
     (row,) = summarise([result]).rows
     assert (row.noise, row.norm) == ("logistic spread=0.2", "l1")
     assert strengths(result) == [0.2] * INPUTS
-    words = shlex.split(certify_command("run", run.config))
+    words = shlex.split(certify_command("run", Settings.of(run.config)))
     assert words[words.index("--noise") :][:4] == ["--noise", "logistic", "--strength", "0.2"]
     assert "--grid" not in words
     decided = made(tmp_path / "decided", smoothed(kind(0.2)), Sequential(radius=0.1, n=1000))
@@ -106,7 +113,7 @@ def test_what_it_does_not_say_of_itself_is_refused(kind: type[Any]) -> None:
     with pytest.raises(InputError, match="noise of MACER must have a differentiable"):
         MACER(kind(0.2))
     with pytest.raises(InputError, match="the run has logistic noise and l1 radii"):
-        Siege(smoothed(kind(0.2)), smoothed(kind(0.2), SEED + 1))
+        AttackCampaign(smoothed(kind(0.2)), smoothed(kind(0.2), SEED + 1))
     assert kind(0.2).gridless() == kind(0.2)
     assert kind(0.2).levels is None
 
@@ -119,7 +126,7 @@ def test_a_strength_per_input_once_it_says_that_it_is_additive(
     run = made(tmp_path / "run", smoothed(kind(0.2), search=search), Fixed(n=500))
     audit = audit_run(run)
     assert audit.findings == ()
-    again = redraw(run, audit.records, certified(run, network(), 10, workers=1), DATA)
+    again = redraw(run, audit.records, rebuild(run, network(), 10, input_shape=(1, 8, 8), workers=1), DATA)
     assert again.findings == ()
     (row,) = summarise([read(run.path)]).rows
     assert row.noise == "logistic spread per input"
@@ -128,5 +135,5 @@ def test_a_strength_per_input_once_it_says_that_it_is_additive(
     found = record.certificate.noise["spread"]
     moved = dataclasses.replace(record.certificate, noise=dict(record.certificate.noise) | {"spread": 1.01 * found})
     with run.writing() as writer:
-        writer.append(dataclasses.replace(record, certificate=moved))
+        writer.append(Record.of(record.index, record.label, moved, 0.1))
     assert "spread" in {f.check for f in audit_run(run).findings}

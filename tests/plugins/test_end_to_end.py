@@ -9,10 +9,11 @@ import pytest
 import torch
 
 from smoothcert import datasets
-from smoothcert.analysis import read, reanalyse, summarise
+from smoothcert.analysis import Settings, read, reanalyse, summarise
 from smoothcert.audit import audit_run
-from smoothcert.audit.rebuild import certified
-from smoothcert.audit.redraw import draw_fresh, redraw
+from smoothcert.audit.fresh import draw_fresh
+from smoothcert.audit.rebuild import rebuild
+from smoothcert.audit.redraw import redraw
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, Subset
 from smoothcert.engine import Smoothed
@@ -24,16 +25,16 @@ from smoothcert.present.figures import draw
 from smoothcert.present.report import write_report
 from smoothcert.present.report.reproduce import certify_command
 from smoothcert.procedures import PROCEDURES, Procedure
-from smoothcert.runs import Run
+from smoothcert.runs import ModelConfig, Run
 from smoothcert.stats import BOUNDS
 from smoothcert.training.recipes import find
 from smoothcert.training.recipes.build import change
-from smoothcert.workflows.certify import certify_into, run_config
+from smoothcert.workflows.recording import certify_into, run_config
 from smoothcert.workflows.train import train_recipe
 
 pytestmark = pytest.mark.usefixtures("my_things")
 
-SEED, INPUTS = 4, 12
+SEED, INPUTS, SHAPE = 4, 12, (1, 6, 6)
 CHANGES = ["objective=smoothed-labels", "objective.smoothing=0.05", "architecture=perceptron", "epochs=6", "lr=0.02"]
 
 
@@ -65,7 +66,7 @@ def procedure(**options: Any) -> Procedure:
 def run(ensemble: Checkpoint, data: Dataset, tmp_path_factory: pytest.TempPathFactory) -> Run:
     """A run with a noise, a procedure and a bound from outside."""
     smoothed = Smoothed(ensemble.model, 2, NOISES["logistic"](0.08), seed=SEED, workers=1)
-    config = run_config(smoothed, procedure(), data, Subset(limit=INPUTS), {"file": "vote.json"})
+    config = run_config(smoothed, procedure(), data, Subset(limit=INPUTS), ModelConfig(files=("vote.json",)))
     made = Run.start(tmp_path_factory.mktemp("runs") / "run", config)
     certify_into(made, smoothed, procedure(), data)
     return Run.open(made.path)
@@ -86,7 +87,7 @@ def test_it_goes_on_where_it_stopped(run: Run, ensemble: Checkpoint, data: Datas
     (tmp_path / "run.json").write_bytes((run.path / "run.json").read_bytes())
     (tmp_path / "records.jsonl").write_text("".join(lines[:5]))
     resumed = Run.open(tmp_path)
-    smoothed = certified(resumed, ensemble.model, 2, workers=1)
+    smoothed = rebuild(resumed, ensemble.model, 2, input_shape=SHAPE, workers=1)
     certify_into(resumed, smoothed, procedure(), data)
     assert [r.certificate for r in resumed.records()] == [r.certificate for r in run.records()]
 
@@ -94,16 +95,16 @@ def test_it_goes_on_where_it_stopped(run: Run, ensemble: Checkpoint, data: Datas
 def test_it_is_verified_at_all_levels(run: Run, ensemble: Checkpoint, data: Dataset) -> None:
     audit = audit_run(run)
     assert (audit.findings, audit.holding()) == ((), INPUTS)
-    again = redraw(run, audit.records, certified(run, ensemble.model, 2, workers=1), data)
+    again = redraw(run, audit.records, rebuild(run, ensemble.model, 2, input_shape=SHAPE, workers=1), data)
     assert (again.findings, again.moved, again.otherwise) == ((), 0, ())
-    fresh = certified(run, ensemble.model, 2, seed=SEED + 1, workers=1)
+    fresh = rebuild(run, ensemble.model, 2, input_shape=SHAPE, seed=SEED + 1, workers=1)
     assert draw_fresh(run, audit.records, fresh, data, 500) == ()
 
 
 def test_another_model_is_refused(run: Run, ensemble: Checkpoint) -> None:
     other = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(36, 2))
     with pytest.raises(InputError, match="is not the one that"):
-        certified(run, other, 2, workers=1)
+        rebuild(run, other, 2, input_shape=SHAPE, workers=1)
 
 
 def test_a_claim_that_the_votes_do_not_carry_is_found(run: Run, tmp_path: Path) -> None:
@@ -118,7 +119,7 @@ def test_it_is_analysed_at_another_alpha(run: Run) -> None:
     result = read(run.path)
     assert reanalyse(result).records == result.records
     safer, fewer = reanalyse(result, alpha=1e-6), reanalyse(result, n=500)
-    assert safer.settings["procedure"] == procedure(alpha=1e-6).describe()
+    assert safer.settings.procedure == procedure(alpha=1e-6).describe()
     for other in (safer, fewer):
         assert sum(r.radius for r in other.records) < sum(r.radius for r in result.records)
     (row,) = summarise([result]).rows
@@ -136,7 +137,7 @@ def test_it_is_drawn_and_reported(run: Run, data: Dataset, tmp_path: Path) -> No
     text = page.read_text()
     assert "logistic" in text
     assert "standing" in text
-    assert "--noise logistic" in certify_command("run", run.config)
+    assert "--noise logistic" in certify_command("run", Settings.of(run.config))
 
 
 def test_without_the_plugins_the_audit_names_the_way_out(run: Run) -> None:

@@ -126,9 +126,9 @@ def certified(name: str, procedure: Procedure, shares: list[float], **more: Any)
             return Tally((round(ask.n * share), ask.n - round(ask.n * share)))
 
         records.append(Record.of(i, 0, converse(procedure.certify(Gaussian(0.5)), draw), 0.1))
-    about = {"classifier": {"fingerprint": "a"}, "noise": {"name": "gaussian", "sigma": 0.5}}
+    about: dict[str, Any] = {"classifier": {"fingerprint": "a"}, "noise": {"name": "gaussian", "sigma": 0.5}}
     settings = about | {"procedure": procedure.describe(), "fixed_draws": procedure.fixed_draws()} | more
-    return Results(name, tuple(records), settings=settings)
+    return Results(name, tuple(records), settings=Settings(**settings))
 
 
 FIXED = certified("fixed", Fixed(n=10_000), [1.0, 1.0, 0.9, 0.4])
@@ -250,7 +250,7 @@ def test_nothing_half_written_and_no_equal_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         write_report([results()], tmp_path / "nowhere" / "r.html")
     (tmp_path / "folder.html").mkdir()
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="is a folder; give the name of a file"):
         write_report([results()], tmp_path / "folder.html")
     with pytest.raises(InputError, match="different names"):
         write_report([results(), results()], tmp_path / "r.html")
