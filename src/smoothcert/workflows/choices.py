@@ -9,8 +9,8 @@ from typing import Any
 from smoothcert.core.errors import InputError
 from smoothcert.engine.sigma import SigmaSearch, sigma_search
 from smoothcert.noise import NOISES, Noise
+from smoothcert.noise.gridded import MOST_GRID_LEVELS
 from smoothcert.procedures import Budgeted, Fixed, Procedure
-from smoothcert.stats.geometry import MOST_GRID_LEVELS
 
 
 @dataclass(frozen=True)
