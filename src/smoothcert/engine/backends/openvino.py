@@ -27,10 +27,10 @@ from smoothcert.engine.backends.base import (
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
 from smoothcert.engine.backends.compiled import first_line
-from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.export import ONNX, PACKAGES, onnx_bytes, quiet
 
 
-@backend("openvino", packages=(*PACKAGES, "openvino"), extra="openvino")
+@backend("openvino", packages=(*ONNX, "openvino"), extra="openvino")
 def prepare(job: Job) -> Prepared:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(job)
@@ -38,7 +38,7 @@ def prepare(job: Job) -> Prepared:
     return Prepared(lambda: Padded(_runner(content), job.rows), _about("openvino", job.precision, content))
 
 
-@backend("openvino-int8", packages=(*PACKAGES, "openvino", "nncf"), extra="openvino", int8=True)
+@backend("openvino-int8", packages=(*ONNX, "openvino", "nncf"), extra="openvino", int8=True)
 def prepare_int8(job: Job) -> Prepared:
     """int8 weights and activations, quantised after training: another classifier than the given one."""
     content = artifact(job, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(job))

@@ -21,10 +21,10 @@ from smoothcert.engine.backends.base import (
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
 from smoothcert.engine.backends.compiled import first_line
-from smoothcert.engine.backends.export import INPUT, PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.export import INPUT, ONNX, PACKAGES, onnx_bytes, quiet
 
 
-@backend("onnxruntime", packages=(*PACKAGES, "onnxruntime"), extra="onnx")
+@backend("onnxruntime", packages=(*ONNX, "onnxruntime"), extra="onnx")
 def prepare(job: Job) -> Prepared:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(job)
@@ -33,7 +33,7 @@ def prepare(job: Job) -> Prepared:
     return Prepared(lambda: Padded(run, job.rows), _about("onnxruntime", job.precision, content))
 
 
-@backend("onnxruntime-int8", packages=(*PACKAGES, "onnxruntime"), extra="onnx", int8=True)
+@backend("onnxruntime-int8", packages=(*ONNX, "onnxruntime"), extra="onnx", int8=True)
 def prepare_int8(job: Job) -> Prepared:
     """int8 weights (per channel) and activations, by static quantisation: another classifier than the given one."""
     content = artifact(job, "onnxruntime-int8", (*PACKAGES, "onnxruntime"), lambda: _quantise(job))
