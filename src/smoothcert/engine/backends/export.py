@@ -17,7 +17,8 @@ from smoothcert.engine.backends.cache import artifact
 from smoothcert.engine.backends.inductor import first_line
 
 INPUT = "x"
-PACKAGES = ("torch", "onnx", "onnxscript")
+ONNX = ("onnx", "onnxscript")
+PACKAGES = ("torch", *ONNX)
 
 
 def onnx_bytes(task: BackendTask) -> bytes:

@@ -27,11 +27,11 @@ from smoothcert.engine.backends.base import (
     vote_agreement,
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
-from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.export import ONNX, PACKAGES, onnx_bytes, quiet
 from smoothcert.engine.backends.inductor import first_line
 
 
-@backend("openvino", packages=(*PACKAGES, "openvino"), extra="openvino")
+@backend("openvino", packages=(*ONNX, "openvino"), extra="openvino")
 def prepare(task: BackendTask) -> Executable:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(task)
@@ -39,7 +39,7 @@ def prepare(task: BackendTask) -> Executable:
     return Executable(lambda: _padded(task, content), _about("openvino", task.precision, content))
 
 
-@backend("openvino-int8", packages=(*PACKAGES, "openvino", "nncf"), extra="openvino", int8=True)
+@backend("openvino-int8", packages=(*ONNX, "openvino", "nncf"), extra="openvino", int8=True)
 def prepare_int8(task: BackendTask) -> Executable:
     """int8 weights and activations, quantised after training: another classifier than the given one."""
     content = artifact(task, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(task))

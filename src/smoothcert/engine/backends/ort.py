@@ -22,11 +22,11 @@ from smoothcert.engine.backends.base import (
     vote_agreement,
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
-from smoothcert.engine.backends.export import INPUT, PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.export import INPUT, ONNX, PACKAGES, onnx_bytes, quiet
 from smoothcert.engine.backends.inductor import first_line
 
 
-@backend("onnxruntime", packages=(*PACKAGES, "onnxruntime"), extra="onnx")
+@backend("onnxruntime", packages=(*ONNX, "onnxruntime"), extra="onnx")
 def prepare(task: BackendTask) -> Executable:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(task)
@@ -36,7 +36,7 @@ def prepare(task: BackendTask) -> Executable:
     return Executable(new_runner, _about("onnxruntime", task.precision, content))
 
 
-@backend("onnxruntime-int8", packages=(*PACKAGES, "onnxruntime"), extra="onnx", int8=True)
+@backend("onnxruntime-int8", packages=(*ONNX, "onnxruntime"), extra="onnx", int8=True)
 def prepare_int8(task: BackendTask) -> Executable:
     """int8 weights (per channel) and activations, by static quantisation: another classifier than the given one."""
     content = artifact(task, "onnxruntime-int8", (*PACKAGES, "onnxruntime"), lambda: _quantise(task))
