@@ -134,6 +134,8 @@ def mean_interval(values: Sequence[float], *, seed: int, resamples: int = RESAMP
     if not len(values):
         raise InputError("values must hold at least one number: the mean of nothing is not defined")
     ordered = np.sort(np.asarray(values, dtype=np.float64))  # (n,)
+    if ordered[0] == ordered[-1]:  # the mean of any resample; draws of `Fixed` are such
+        return Interval(float(ordered[0]), float(ordered[0]))
     rng = np.random.default_rng(seed)
     n, means = len(ordered), []
     rows = max(1, BLOCK // n)
