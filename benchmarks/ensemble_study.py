@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from smoothcert.engine.backends.apart import Asking
 from torch import Tensor, nn
 
 import smoothcert as sc
@@ -26,7 +27,6 @@ from smoothcert import datasets
 from smoothcert.analysis import variance
 from smoothcert.analysis.measures import mean_interval
 from smoothcert.core.randomness import BLOCK, generator, input_id
-from smoothcert.engine.backends.apart import Asking
 from smoothcert.models import ensembles
 from smoothcert.models.ensembles.sampling import noisy_logits
 from smoothcert.procedures.conversation import BOUND, CHOOSE, converse

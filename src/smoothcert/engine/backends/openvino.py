@@ -25,7 +25,7 @@ from smoothcert.engine.backends.base import (
     vote_agreement,
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
-from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.export import PACKAGES, for_rows, onnx_bytes, quiet
 from smoothcert.engine.backends.inductor import first_line
 
 
@@ -33,7 +33,11 @@ def prepare(task: BackendTask) -> Executable:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(task)
     require_agreement(task, _runner(content))
-    return Executable(lambda: _padded(task, content), _about("openvino", task.precision, content))
+
+    def new_runner() -> Padded:
+        return Padded(_runner(content), task.rows, lambda rows: _runner(for_rows(content, rows)))
+
+    return Executable(new_runner, _about("openvino", task.precision, content))
 
 
 def prepare_int8(task: BackendTask) -> Executable:
@@ -43,14 +47,11 @@ def prepare_int8(task: BackendTask) -> Executable:
     graph, weights = content[8 : 8 + size], content[8 + size :]
     about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(task)}
     agreement = vote_agreement(task, _runner(graph, weights))
-    return Executable(lambda: _padded(task, graph, weights), about | {"agreement": agreement})
 
+    def new_runner() -> Padded:
+        return Padded(_runner(graph, weights), task.rows, lambda rows: _runner(graph, weights, (rows, *task.shape)))
 
-def _padded(task: BackendTask, model: bytes, weights: bytes = b"") -> Padded:
-    def resize(rows: int) -> Model:
-        return _runner(model, weights, (rows, *task.shape))
-
-    return Padded(_runner(model, weights), task.rows, resize)
+    return Executable(new_runner, about | {"agreement": agreement})
 
 
 def _runner(model: bytes, weights: bytes = b"", shape: tuple[int, ...] | None = None) -> Model:
