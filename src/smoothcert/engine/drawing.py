@@ -15,15 +15,16 @@ from smoothcert.engine.checks import FixedFunctionCheck, SplitCheck
 from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Session
-from smoothcert.engine.sampler import InputProgress, Sampler, part_rows
+from smoothcert.engine.sampler import InputProgress, Sampler
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.noise import Noise
 from smoothcert.procedures import Conversation
 from smoothcert.procedures.certificate import Answered
 
 Result = TypeVar("Result", bound=Answered)
-Checked = WeakKeyDictionary[Compiled, bool | None]
-"""Models that were found to be fixed functions, and whether blocks may be split, once it is known."""
+Checked = WeakKeyDictionary[Compiled, dict[int, bool]]
+"""Models that were found to be fixed functions, and by number of rows whether blocks may be split into such calls."""
+MOST_SHAPES = 4  # of split calls: a backend may need a network of its own for each
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Drawing:
                 session=session,
                 seed=self.seed,
                 rows_per_call=self.compiled.rows,
-                part_rows=lambda: self._part_rows(session, first_call),
+                may_split=lambda rows: not first_call and self._may_split(session, rows),
                 member_calls=member_calls,
             )
 
@@ -92,16 +93,19 @@ class Drawing:
         if self.compiled in self.checked and self.compiled.description["fingerprint"] is not None:
             return
         session.map([FixedFunctionCheck(x.clone(), noise, self.seed)])
-        self.checked.setdefault(self.compiled, None)
+        self.checked.setdefault(self.compiled, {})
 
-    def _part_rows(self, session: Session, first_call: bool) -> int | None:
-        """Rows that a block may be split into; asked only where there are fewer blocks than workers."""
-        rows, compiled = part_rows(session.workers), self.compiled
-        if first_call or rows is None or compiled.executable.rows is not None or rows >= compiled.rows:
-            return None  # who asks once would pay more for the probe than is won
-        if self.checked.get(compiled) is None:
-            self.checked[compiled] = session.map([SplitCheck(rows)])[0]
-        return rows if self.checked[compiled] else None
+    def _may_split(self, session: Session, rows: int) -> bool:
+        """Whether blocks may be split into calls of so many rows; found out once for each number of rows.
+
+        Not at the first call: who asks once would pay more for finding out than is won.
+        """
+        known = self.checked[self.compiled]
+        if self.compiled.executable.rows is not None or (rows not in known and len(known) >= MOST_SHAPES):
+            return False
+        if rows not in known:
+            (known[rows],) = session.map([SplitCheck(rows)])
+        return known[rows]
 
     def _noises(self, session: Session, batch: Tensor) -> Iterable[Noise]:
         bound = self.noise.for_inputs(batch)

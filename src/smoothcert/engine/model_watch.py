@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import types
 import zlib
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from operator import is_
 from typing import Any
 
@@ -39,13 +39,16 @@ class ModelWatch:
         self._lists: list[tuple[list[Any], tuple[Any, ...]]] = []
         self._sets: list[tuple[set[Any], frozenset[Any]]] = []
         self._globals: list[tuple[Mapping[str, Any], str, Any]] = []
-        self._tensors: list[tuple[Callable[[], Any], Any, Callable[[], int], int]] = []
+        self._tensors: list[Tensor] = []
+        self._views: list[memoryview] = []  # of the bytes of those on the CPU
+        self._others: list[Tensor | Array] = []  # whose bytes are not in one piece of memory here
         waiting: list[Any] = [every_module._global_forward_hooks, every_module._global_forward_pre_hooks, model]
         while waiting:
             value = waiting.pop()
             if id(value) not in self._seen:
                 self._seen[id(value)] = value
                 waiting += self._add(value)
+        self._places, self._sums = self._look(), self._read()
 
     def unchanged(self) -> bool:
         """Whether all that was looked at is as it was."""
@@ -61,14 +64,30 @@ class ModelWatch:
             return False
         if any(members != held for members, held in self._sets):
             return False
-        # A checksum reads memory that the state before it says is still there.
-        return all(state() == then and checksum() == total for state, then, checksum, total in self._tensors)
+        # First the places: only then is the memory that is read still there.
+        return self._look() == self._places and self._read() == self._sums
+
+    def _look(self) -> Any:
+        """What tensors say of themselves at once."""
+        tensors = self._tensors
+        return (
+            [tensor._version for tensor in tensors],
+            [tensor.data_ptr() for tensor in tensors],
+            [tensor.shape for tensor in tensors],
+            [tensor.stride() for tensor in tensors],
+            [tensor.dtype for tensor in tensors],
+            [(other.shape, other.dtype) for other in self._others],
+        )
+
+    def _read(self) -> list[int]:
+        """A checksum of the bytes of each."""
+        crc32 = zlib.crc32
+        return [crc32(view) for view in self._views] + [_checksum(other) for other in self._others]
 
     def _add(self, value: Any) -> Iterable[Any]:
         """Keep what a value is now; returns what is to be looked at because of it."""
         if isinstance(value, Tensor | np.ndarray):
-            state, checksum = _readers(value)
-            self._tensors.append((state, state(), checksum, checksum()))
+            self._add_numbers(value)
         elif isinstance(value, dict):
             return self._add_mapping(value)
         elif isinstance(value, list):
@@ -83,6 +102,15 @@ class ModelWatch:
         elif (hasattr(value, "__dict__") and not callable(value)) or isinstance(value, nn.Module):
             return (vars(value), type(value))
         return ()
+
+    def _add_numbers(self, value: Tensor | Array) -> None:
+        tracked = isinstance(value, Tensor) and not value.is_inference()  # else it has no version
+        if isinstance(value, Tensor) and tracked:
+            self._tensors.append(value)
+        if isinstance(value, Tensor) and tracked and value.device.type == "cpu" and value.numel() and _dense(value):
+            self._views.append(value.detach().as_strided((value.numel(),), (1,)).view(torch.uint8).numpy().data)
+        else:
+            self._others.append(value)
 
     def _add_mapping(self, value: Mapping[Any, Any]) -> Iterable[Any]:
         if not value:
@@ -114,32 +142,14 @@ def _names(code: types.CodeType) -> Iterator[str]:
             yield from _names(inner)
 
 
-def _readers(value: Tensor | Array) -> tuple[Callable[[], Any], Callable[[], int]]:
-    """What can be said of a tensor or array at once, and a checksum of its bytes."""
+def _checksum(value: Tensor | Array) -> int:
     if isinstance(value, np.ndarray):
-        return (
-            lambda: (value.__array_interface__["data"], value.shape, value.strides, value.dtype),
-            lambda: zlib.crc32(value.tobytes()),
-        )
-    if value.is_inference():  # such a tensor has no version
-        return lambda: (value.data_ptr(), value.shape, value.stride(), value.dtype), _checksum(value)
-    return lambda: (value._version, value.data_ptr(), value.shape, value.stride(), value.dtype), _checksum(value)
-
-
-def _checksum(tensor: Tensor) -> Callable[[], int]:
-    plain = tensor.detach()
-    if plain.device.type == "cpu" and plain.numel() and _dense(plain):
-        view = plain.as_strided((plain.numel(),), (1,)).view(torch.uint8).numpy().data
-        return lambda: zlib.crc32(view)
-
-    def slowly() -> int:
-        numbers = plain.contiguous().flatten().view(torch.uint8)
-        if plain.device.type == "cpu":
-            return zlib.crc32(numbers.numpy().data)
-        places = torch.arange(1, 2 * len(numbers), 2, device=plain.device)  # odd: no byte is multiplied by 0
-        return int((numbers.long() * places).sum())
-
-    return slowly
+        return zlib.crc32(value.tobytes())
+    numbers = value.detach().contiguous().flatten().view(torch.uint8)
+    if value.device.type == "cpu":
+        return zlib.crc32(numbers.numpy().data)
+    places = torch.arange(1, 2 * len(numbers), 2, device=value.device)  # odd: no byte is multiplied by 0
+    return int((numbers.long() * places).sum())
 
 
 def _dense(tensor: Tensor) -> bool:

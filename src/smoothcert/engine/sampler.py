@@ -8,7 +8,7 @@ device and fetched once per request, so memory does not grow with the number of 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
@@ -28,7 +28,7 @@ Answer = TypeVar("Answer", bound=Answered)
 
 FLUSH = 4096
 """Blocks whose squares of scores surely fit in 64 bits; then the count goes on in Python's own integers."""
-LEAST_PART = 16  # rows; smaller calls cost more than they save
+LEAST_PART, PART_STEP = 16, 8  # rows; smaller calls cost more than they save
 
 
 @dataclass(eq=False)
@@ -81,15 +81,15 @@ class Sampler:
         session: the pool at work on the compiled model.
         seed: of all draws.
         rows_per_call: at most this many rows go through the model at once; whole blocks if it is above one.
-        part_rows: asked where there are fewer blocks than workers: rows of the calls that blocks may be split into,
-            where a row gets the same scores, to the last bit, as in a full call; None: blocks stay whole.
+        may_split: asked where there are fewer blocks than workers: may blocks be split into calls of so many rows? Only
+            where a row gets the same scores, to the last bit, as in a full call.
         member_calls: counts evaluations of an ensemble's members.
     """
 
     session: Session
     seed: int
     rows_per_call: int
-    part_rows: Callable[[], int | None] = lambda: None
+    may_split: Callable[[int], bool] = lambda _: False
     member_calls: MemberCalls = field(default_factory=MemberCalls)
 
     def run(
@@ -155,9 +155,11 @@ class _Queue(Generic[Answer]):
     def _look_ahead(self, workers: int) -> None:
         """Nobody is at work: where there are blocks for some of the workers only, split them."""
         self._whole.extend(self._new(workers - len(self._whole)))
-        if 0 < len(self._whole) < workers and (rows := self._sampler.part_rows()) is not None:
-            self._parts.extend((part, rows) for one in self._whole for part in _parts(one, rows))
-            self._whole.clear()
+        if 0 < len(self._whole) < workers:
+            rows = part_rows([piece.rows for _, piece in self._whole], workers)
+            if rows < min(BLOCK, self._sampler.rows_per_call) and self._sampler.may_split(rows):
+                self._parts.extend((part, rows) for one in self._whole for part in _parts(one, rows))
+                self._whole.clear()
 
     def _take(self, blocks: int) -> Iterator[Sent]:
         for _ in range(min(blocks, len(self._whole))):
@@ -187,11 +189,11 @@ def _parts(sent: Sent, rows: int) -> Iterator[Sent]:
         yield progress, replace(piece, first=first, rows=min(rows, piece.rows - first))
 
 
-def part_rows(workers: int) -> int | None:
-    """Rows of a part, so that a block has one for each worker; None for a single worker."""
-    if workers == 1:
-        return None
-    return max(LEAST_PART, BLOCK >> (workers - 1).bit_length())
+def part_rows(blocks: Sequence[int], workers: int) -> int:
+    """Rows of a part, so that there are parts for all workers: of few shapes, because each must be looked at before."""
+    parts = -(-workers // len(blocks))  # of a block
+    rows = -(-max(blocks) // parts)
+    return max(LEAST_PART, -(-rows // PART_STEP) * PART_STEP)
 
 
 def _tally(counts: Tensor, ask: Ask) -> Tally:

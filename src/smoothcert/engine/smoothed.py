@@ -212,7 +212,9 @@ class Smoothed:
 
         def draw(rows: list[int]) -> Iterator[tuple[int, Prediction]]:
             if rows:
-                answers = self._drawing(compiled).answers(batch[rows], lambda _: procedure.predict(), calls)
+                # Not batch[rows]: several threads of torch would wait for each other longer than it takes.
+                chosen = batch if len(rows) == len(batch) else torch.stack([batch[row] for row in rows])
+                answers = self._drawing(compiled).answers(chosen, lambda _: procedure.predict(), calls)
                 for row, answer in answers:
                     yield rows[row], dataclasses.replace(answer, scope=self._scope(None))
 

@@ -54,6 +54,31 @@ def _export(task: BackendTask) -> bytes:
     return content
 
 
+def for_rows(content: bytes, rows: int) -> bytes:
+    """The same graph for calls of another number of rows.
+
+    Inputs, outputs and the targets of reshapes name the number; what is said of shapes in between is left out. Nobody
+    relies on that: what comes of it is compared with the graph itself before it is used (`SplitCheck`).
+    """
+    import onnx  # noqa: PLC0415 (an extra)
+
+    model = onnx.load_from_string(content)
+    graph = model.graph
+    before = graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    for value in (*graph.input, *graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = rows
+    graph.ClearField("value_info")
+    targets = {node.input[1] for node in graph.node if node.op_type in ("Reshape", "Expand")}
+    for constant in graph.initializer:
+        if constant.name in targets:
+            shape = onnx.numpy_helper.to_array(constant).copy()
+            if shape.ndim == 1 and len(shape) and shape[0] == before:
+                shape[0] = rows
+                constant.CopyFrom(onnx.numpy_helper.from_array(shape, constant.name))
+    resized: bytes = model.SerializeToString()
+    return resized
+
+
 @contextmanager
 def quiet(*names: str) -> Iterator[None]:
     """Keep what a library says about itself to itself; errors still come through as exceptions."""

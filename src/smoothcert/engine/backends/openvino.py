@@ -14,7 +14,6 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothcert.core.model import Model
 from smoothcert.engine.backends.base import (
     BackendTask,
     Executable,
@@ -27,7 +26,7 @@ from smoothcert.engine.backends.base import (
     vote_agreement,
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
-from smoothcert.engine.backends.export import ONNX, PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.export import ONNX, PACKAGES, for_rows, onnx_bytes, quiet
 from smoothcert.engine.backends.inductor import first_line
 
 
@@ -36,7 +35,11 @@ def prepare(task: BackendTask) -> Executable:
     """float32: the scores are the model's, within rounding."""
     content = onnx_bytes(task)
     require_agreement(task, Network(content))
-    return Executable(lambda: _padded(task, content), _about("openvino", task.precision, content))
+
+    def new_runner() -> Padded:
+        return Padded(Network(content), task.rows, lambda rows: Network(for_rows(content, rows)))
+
+    return Executable(new_runner, _about("openvino", task.precision, content))
 
 
 @backend("openvino-int8", packages=(*ONNX, "openvino", "nncf"), extra="openvino", int8=True)
@@ -48,14 +51,11 @@ def prepare_int8(task: BackendTask) -> Executable:
     about = _about("openvino-int8", "int8", content)
     about |= {"int8_sums": int8_sums(), "calibration": calibration_digest(task)}
     agreement = vote_agreement(task, Network(graph, weights))
-    return Executable(lambda: _padded(task, graph, weights), about | {"agreement": agreement})
 
+    def new_runner() -> Padded:
+        return Padded(Network(graph, weights), task.rows, lambda rows: Network(graph, weights, (rows, *task.shape)))
 
-def _padded(task: BackendTask, model: bytes, weights: bytes = b"") -> Padded:
-    def resize(rows: int) -> Model:
-        return Network(model, weights, (rows, *task.shape))
-
-    return Padded(Network(model, weights), task.rows, resize)
+    return Executable(new_runner, about | {"agreement": agreement})
 
 
 class Network:

@@ -22,7 +22,7 @@ from smoothcert.engine.backends.base import (
     vote_agreement,
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
-from smoothcert.engine.backends.export import INPUT, ONNX, PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.export import INPUT, ONNX, PACKAGES, for_rows, onnx_bytes, quiet
 from smoothcert.engine.backends.inductor import first_line
 
 
@@ -32,7 +32,7 @@ def prepare(task: BackendTask) -> Executable:
     content = onnx_bytes(task)
     run = _session(content)
     require_agreement(task, run)
-    new_runner = partial(Padded, run, task.rows, partial(_resized, content))
+    new_runner = partial(Padded, run, task.rows, lambda rows: _session(for_rows(content, rows), quietly=True))
     return Executable(new_runner, _about("onnxruntime", task.precision, content))
 
 
@@ -43,28 +43,17 @@ def prepare_int8(task: BackendTask) -> Executable:
     run = _session(content)
     about = _about("onnxruntime-int8", "int8", content)
     about |= {"int8_sums": int8_sums(), "calibration": calibration_digest(task)}
-    new_runner = partial(Padded, run, task.rows, partial(_resized, content))
+    new_runner = partial(Padded, run, task.rows, lambda rows: _session(for_rows(content, rows), quietly=True))
     return Executable(new_runner, about | {"agreement": vote_agreement(task, run)})
 
 
-def _resized(content: bytes, rows: int) -> Any:
-    """The same graph for calls of another number of rows. What it says of shapes inside is for the old number."""
-    import onnx  # noqa: PLC0415 (an extra)
-
-    model = onnx.load_from_string(content)
-    for value in (*model.graph.input, *model.graph.output):
-        value.type.tensor_type.shape.dim[0].dim_value = rows
-    model.graph.ClearField("value_info")
-    return _session(model.SerializeToString())
-
-
-def _session(content: bytes) -> Any:
+def _session(content: bytes, *, quietly: bool = False) -> Any:
     """A function that any number of threads may call at once: each runs the model by itself, on its own core."""
     import onnxruntime  # noqa: PLC0415 (an extra)
 
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = options.inter_op_num_threads = 1
-    options.log_severity_level = 3
+    options.log_severity_level = 4 if quietly else 3
     try:
         session = onnxruntime.InferenceSession(content, options, providers=["CPUExecutionProvider"])
     except Exception as error:
