@@ -26,6 +26,7 @@ from smoothcert.present.figures.canvas import (
 )
 from smoothcert.runs import Record
 from smoothcert.stats.geometry import RecordedGeometry
+from smoothcert.stats.rounding import down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -108,7 +109,7 @@ def draws_saved_figure(results: Sequence[Results]) -> Figure:
 
 def _saved(result: Results, mean: float) -> str:
     fixed = result.settings.get("fixed_draws")
-    factor = f"SampleRF {fixed / mean:.1f}   " if type(fixed) is int else ""
+    factor = f"SampleRF {down(fixed / mean, 1)}   " if type(fixed) is int else ""
     return f"{factor}{short(result.name)}"
 
 
