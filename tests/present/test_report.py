@@ -155,10 +155,10 @@ def test_cards_that_look_the_same_say_what_differs(tmp_path: Path) -> None:
     factor = math.floor(10_100 / draws)
     assert factor >= 10
     assert runs[0]["beside"] == runs[2]["beside"] == "", "the first of its classifier"
-    assert runs[1]["beside"] == f"The same answers as fixed at radius 0.25, 0.5, with {factor} times fewer draws."
+    assert runs[1]["beside"] == f"The same answers as fixed at radius 0.25 and 0.5, with {factor} times fewer draws."
     assert runs[3]["beside"].startswith("1 of 4 answers differ from fixed at radius 0.5, with ")
     assert runs[4]["beside"] == "The same answers as fixed, with as many draws."
-    assert [run["procedure"] for run in runs[:2]] == ["fixed, n = 10,000", "sequential at radius 0.25, 0.5"]
+    assert [run["procedure"] for run in runs[:2]] == ["fixed, n = 10,000", "sequential at radius 0.25 and 0.5"]
 
 
 def test_an_oracle_claims_nothing(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from smoothcert.analysis import measures
 from smoothcert.analysis.results import Results, other_data
 from smoothcert.core.errors import InputError
+from smoothcert.stats.rounding import down
 
 FIXED = "fixed n"
 MOST_STEPS = 6  # in a line of text; the rest is one sum
@@ -50,9 +51,9 @@ class DrawSavings:
         parts = []
         if self.sample_rf is not None:
             draws = f"{self.mean_draws:,.0f} draws per input for {self.baseline_draws:,.0f} of {self.against}"
-            parts.append(f"SampleRF {self.sample_rf:.1f} ({draws})")
+            parts.append(f"SampleRF {down(self.sample_rf, 1)} ({draws})")
         if self.time_rf is not None:
-            parts.append(f"TimeRF {self.time_rf:.1f} (against {self.time_against})")
+            parts.append(f"TimeRF {down(self.time_rf, 1)} (against {self.time_against})")
         text = ", ".join(parts)
         if self.steps:
             shown = [f"{s.number}: {100 * s.certified:.1f}+{100 * s.given_up:.1f}" for s in self.steps[:MOST_STEPS]]

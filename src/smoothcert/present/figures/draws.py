@@ -27,6 +27,7 @@ from smoothcert.present.figures.canvas import (
     short,
 )
 from smoothcert.runs import Record
+from smoothcert.stats.rounding import down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -111,7 +112,7 @@ def draws_saved_figure(results: Sequence[Results]) -> Figure:
 
 def _saved(result: Results, mean: float) -> str:
     fixed = result.settings.fixed_draws
-    factor = "" if fixed is None else f"SampleRF {fixed / mean:.1f}   "
+    factor = "" if fixed is None else f"SampleRF {down(fixed / mean, 1)}   "
     return f"{factor}{short(result.name)}"
 
 

@@ -35,7 +35,7 @@ def beside(result: Results, earlier: Sequence[Results]) -> str:
 
 
 def procedure_words(procedure: Any) -> str:
-    """A described procedure for the facts of a card: "fixed, n = 10,000", "sequential at radius 0.5, 1"."""
+    """A described procedure for the facts of a card: "fixed, n = 10,000", "sequential at radius 0.5 and 1"."""
     if not isinstance(procedure, Mapping) or not isinstance(procedure.get("name"), str):
         return ""
     name, radius, n = str(procedure["name"]), procedure.get("radius"), procedure.get("n")
@@ -68,4 +68,5 @@ def _cost(draws: float | None, before: float | None) -> str:
 
 
 def _listed(radii: Sequence[Any]) -> str:
-    return ", ".join(str(radius).removesuffix(".0") for radius in radii)
+    *most, last = (str(radius).removesuffix(".0") for radius in radii)
+    return f"{', '.join(most)} and {last}" if most else last

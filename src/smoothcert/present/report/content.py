@@ -123,8 +123,8 @@ def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[
         "abstained": _share(row.abstentions, ceiling=True),
         "draws": _number(row.mean_draws, "{:,.0f}"),
         "seconds": _number(row.mean_seconds, "{:.3g}"),
-        "sampleRF": _number(savings.sample_rf if savings else None, "{:.1f}"),
-        "timeRF": _number(savings.time_rf if savings else None, "{:.1f}"),
+        "sampleRF": _factor(savings.sample_rf if savings else None),
+        "timeRF": _factor(savings.time_rf if savings else None),
         "bands": _bands(result),
         "settings": list(_flat({k: v for k, v in result.settings.to_json().items() if k not in REPEATED})),
     }
@@ -161,6 +161,10 @@ def _claims(result: Results) -> str:
 
 def _number(value: float | None, text: str) -> dict[str, Any]:
     return {"value": value, "text": "" if value is None else text.format(value)}
+
+
+def _factor(value: float | None) -> dict[str, Any]:
+    return {"value": value, "text": "" if value is None else down(value, 1)}
 
 
 def _ends(interval: Interval) -> dict[str, str]:
