@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 import torch
+from simulated_runs import read_run, rewrite
 from typer.testing import CliRunner, Result
 
 import smoothcert as sc
@@ -49,11 +50,10 @@ def test_an_honest_run_stands_and_both_curves_are_drawn(model: Path, run: Path, 
 
 
 def test_a_raised_radius_is_refuted_loudly(model: Path, run: Path) -> None:
-    lines = (run / "records.jsonl").read_text().splitlines()
-    forged = [json.loads(line) for line in lines]
+    config, forged = read_run(run)
     for record in forged:
         record["certificate"] |= {"radius": 3.0}
-    (run / "records.jsonl").write_text("".join(json.dumps(record) + "\n" for record in forged))
+    rewrite(run, config, forged)
     done = call("attack", "--run", run, "--model", model, *FEW)
     assert done.exit_code == 1
     assert "FALSE CERTIFICATE: input 0 is certified" in done.stdout

@@ -16,6 +16,7 @@ from smoothcert import __main__ as entry
 from smoothcert.cli import app, repeat_radius_option
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
+from smoothcert.runs import Run
 
 
 def call(*arguments: object) -> Result:
@@ -113,8 +114,7 @@ def test_every_noise_and_procedure_has_its_option(
 ) -> None:
     done = certify(model, tmp_path / "run", *options)
     assert done.exit_code == 0, done.output
-    records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
-    assert [record["certificate"]["norm"] for record in records] == [norm] * 4
+    assert [certificate.norm for certificate in Run.open(tmp_path / "run").certificates()] == [norm] * 4
 
 
 @pytest.mark.parametrize(
@@ -133,8 +133,7 @@ def test_8_bit_images_are_sampled_on_their_grid(
     assert certify(model, tmp_path / "run", *options).exit_code == 0
     noise = json.loads((tmp_path / "run" / "run.json").read_text())["config"]["noise"]
     assert (noise.get("grid"), noise["arithmetic"]) == (grid, "grid" if grid else "float32")
-    records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
-    offsets = [record["certificate"]["noise"].get("offset") for record in records]
+    offsets = [certificate.noise.get("offset") for certificate in Run.open(tmp_path / "run").certificates()]
     assert all(offsets) if grid == 1 / 100 else not any(offsets), "255 levels fit; 100 do not"
     assert call("analyze", tmp_path / "run").exit_code == 0
 

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+import smoothcert as sc
 from smoothcert.analysis import Results, Settings, compare, read, summarise, usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.present import comparison_table, markdown, rich_table
@@ -240,3 +241,11 @@ def test_notes_name_whom_they_concern() -> None:
     a, b = of_radii(0.5, name="a", note="rounded"), of_radii(0.5, name="b")
     assert summarise([a, b]).notes == ("a: rounded",)
     assert summarise([a, a]).notes == ("rounded",)
+
+
+def test_what_people_see_is_public() -> None:
+    assert "present" in sc.__all__
+    assert (sc.present.markdown, sc.present.rich_table) == (markdown, rich_table)
+    assert all(
+        hasattr(sc.present, name) for name in ("latex", "comma_separated", "radius_accuracy", "comparison_table")
+    )

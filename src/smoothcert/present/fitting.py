@@ -14,7 +14,7 @@ from rich.console import Console, ConsoleOptions, RenderResult
 from rich.table import Table
 from rich.text import Text
 
-NAME_WIDTH = 44  # longer names are folded
+NAME_WIDTH, SHORT_NAME = 44, 16  # longer names are folded; shorter lines of them never
 FEWEST = 4  # columns side by side, or half of all: with fewer a list reads better
 GAP = 2  # between columns: the padding and the divider of the box
 
@@ -61,8 +61,9 @@ class FittingTable:
 
     def _least_name(self) -> int:
         """Names are not broken inside a word: half of "sigma0.25" would be another number."""
-        words = (Text(word).cell_len for name in self.names for word in name.plain.split())
-        return min(NAME_WIDTH, max(words, default=0))
+        words = [Text(word).cell_len for name in self.names for word in name.plain.split()]
+        lines = [min(SHORT_NAME, _width(name)) for name in self.names]
+        return min(NAME_WIDTH, max([*words, *lines], default=0))
 
     def _head_width(self) -> int:
         """The least that names and labels take."""

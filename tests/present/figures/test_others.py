@@ -33,6 +33,7 @@ from smoothcert.present.figures.curves import steps
 from smoothcert.procedures import Ask, Fixed, Procedure, Staged, converse
 from smoothcert.runs import ModelConfig, Record
 from smoothcert.stats import Tally
+from smoothcert.stats.rounding import down
 
 MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
@@ -211,7 +212,7 @@ def test_draws_saved_by_hand() -> None:
     assert list(curve.get_xdata())[:-1] == [200, 200, 200, 200, 1200]
     assert list(curve.get_ydata()) == [0, 25, 50, 75, 100, 100]
     factor = (STAGED.settings.fixed_draws or 0) / 450
-    assert f"SampleRF {factor:.1f}" in axes.get_legend().get_texts()[1].get_text()
+    assert f"SampleRF {down(factor, 1)} " in axes.get_legend().get_texts()[1].get_text()
 
 
 def test_what_cannot_be_drawn_is_refused(tmp_path: Path) -> None:
