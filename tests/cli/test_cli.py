@@ -91,7 +91,7 @@ def test_certify_again_resumes_and_another_setting_is_refused(model: Path, tmp_p
     before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
     assert certify(model, tmp_path / "run").exit_code == 0
     other = certify(model, tmp_path / "run", "--sigma", 0.25)
-    assert (other.exit_code, "noise.sigma is 0.5, now 0.25" in other.stderr) == (2, True)
+    assert (other.exit_code, "was started with sigma 0.5; this command asks for 0.25" in other.stderr) == (2, True)
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
-from simulated_runs import read_run, rewrite
+from simulated_runs import read_run, rewrite, write_run
 from typer.testing import CliRunner, Result
 
 from smoothcert import datasets
@@ -113,7 +113,9 @@ def changed(folder: Path, out: Path, change: Callable[[dict[str, Any]], None], r
 
 def test_a_strength_that_nobody_can_draw_is_found(folder: Path, tmp_path: Path) -> None:
     """Too strong for the grid: it cannot be drawn again, and must not pass for that."""
-    out = changed(folder, tmp_path / "run", lambda certificate: certificate["noise"].update(sigma=500.0), [0])
+    config, lines = read_run(folder / "run")
+    lines[0]["certificate"]["noise"]["sigma"] = 500.0
+    out = write_run(tmp_path / "run", config, lines)
     done = call("verify", out, "--model", folder / "net.safetensors", "--json")
     found = [finding["check"] for finding in json.loads(done.stdout)["findings"]]
     assert (done.exit_code, found) == (1, ["sigma", "replay", "noise"])

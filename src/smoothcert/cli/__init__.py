@@ -63,12 +63,12 @@ for _command in (
 
 _ensemble = typer.Typer(help="Rank members, find weights, plan a size, write an ensemble file.", no_args_is_help=True)
 for _part in (ensemble.make, ensemble.rank, ensemble.weights, ensemble.plan):
-    _ensemble.command()(command(_part))
+    _ensemble.command(cls=ListingCommand)(command(_part))
 app.add_typer(_ensemble, name="ensemble")
 
 _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_is_help=True)
 for _look in (memory.info, memory.check, memory.export):
-    _memory.command()(command(_look))
+    _memory.command(cls=ListingCommand)(command(_look))
 app.add_typer(_memory, name="memory")
 
 

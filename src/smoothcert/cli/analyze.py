@@ -28,16 +28,8 @@ def analyze(
     alpha: Annotated[float | None, option("Compute runs of fixed again at this alpha, from votes.")] = None,
     n: Annotated[int | None, option("Compute runs of fixed again with so many of their draws.")] = None,
     envelope: Annotated[bool, option("Add the largest of each number over all (UE).", "--envelope")] = False,
-    oracle: Annotated[
-        bool, option("Add the best of each input, chosen knowing the truth: no classifier's.", "--oracle")
-    ] = False,
-    against: Annotated[
-        Path | None,
-        option(
-            "Run that draws and time are saved against (SampleRF, TimeRF): for a consensus the full ensemble. "
-            "Default: fixed n."
-        ),
-    ] = None,
+    oracle: Annotated[bool, option("Add the best of each input, chosen knowing the truth.", "--oracle")] = False,
+    against: Annotated[Path | None, option("Run that draws and time are saved against. Default: fixed n.")] = None,
     seeds: Annotated[bool, option("Add mean and deviation of runs that differ in seed.", "--seeds")] = False,
     figure: o.Figure = None,
     kind: Annotated[str | None, option("Of the figure: {figures}. Default: curves.")] = None,

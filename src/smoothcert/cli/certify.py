@@ -10,7 +10,7 @@ from smoothcert.cli import options as o
 from smoothcert.cli.options import PROCEDURE, option
 from smoothcert.cli.output import say
 
-Data = Annotated[str, option("digits, mnist5k, mnist, cifar10, svhn, an .npz file or an image folder.")]
+Data = Annotated[str, option("{datasets}, an .npz file or an image folder.")]
 Out = Annotated[Path, option("Folder of the run; the same command again resumes it.")]
 Name = Annotated[
     str,

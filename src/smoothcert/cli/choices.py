@@ -10,12 +10,8 @@ from typer.core import TyperCommand
 REGISTRIES = {
     "{figures}": ("smoothcert.present.figures", "FIGURES"),
     "{noises}": ("smoothcert.noise", "NOISES"),
-    "{procedures}": ("smoothcert.procedures", "PROCEDURES"),
-    "{bounds}": ("smoothcert.stats", "BOUNDS"),
-    "{searches}": ("smoothcert.engine.sigma", "SEARCHES"),
-    "{backends}": ("smoothcert.engine.backends", "BACKENDS"),
     "{aggregations}": ("smoothcert.models.ensembles", "AGGREGATIONS"),
-    "{datasets}": ("smoothcert.datasets.registry", "READERS"),
+    "{datasets}": ("smoothcert.datasets", "READERS"),
 }
 
 

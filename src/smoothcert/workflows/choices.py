@@ -35,9 +35,7 @@ class NoiseChoice:
 
     def resolve(self, details: Mapping[str, Any], *, eight_bit: bool) -> Noise:
         """The noise, for a model with these details and for inputs that are 8-bit images or not."""
-        if self.name not in NOISES:
-            raise InputError(f"--noise must be one of {', '.join(NOISES)}, got {self.name!r}")
-        kind = NOISES[self.name]
+        kind = NOISES.find(self.name)
         takes = {f.name for f in fields(kind)}
         given = {"norm": self.norm, "values": self.values, "grid": _grid_step(self.grid, eight_bit and "grid" in takes)}
         options: dict[str, Any] = {key: value for key, value in given.items() if value is not None} | dict(self.more)

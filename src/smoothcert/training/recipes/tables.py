@@ -116,7 +116,7 @@ MNIST_DS2, MNIST_DS2_8 = MNIST | {"ds2": ds2(90)}, MNIST | {"ds2": ds2(90, draws
 CIFAR_DS2 = CIFAR | {"epochs": 200, "ds2": ds2(200)}
 MACER_DS2 = MACER | {"epochs": 200, "schedule": at(80, 160), "ds2": ds2(200, draws=8)}
 DS2_SIGMAS = (0.12, 0.25, 0.5)
-CAT = "Jeong 2023; objective.teacher=CHECKPOINT, trained under noise of .25, gives the soft targets"
+CAT = "Jeong 2023; objective.teacher=CHECKPOINT for soft targets"
 JEONG, MIX, LIU = "Jeong & Shin 2020", "Jeong 2021", "Liu 2023, section 4 and appendix"
 
 ROWS: dict[str, tuple[Row, ...]] = {
