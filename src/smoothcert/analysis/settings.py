@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothcert.core.described import plain
+from smoothcert.core.plugins import Plugin
 from smoothcert.runs import DataConfig, ModelConfig, RunConfig
 
 
@@ -26,6 +27,7 @@ class Settings:
     fixed_draws: int | None = None  # what `Fixed` would take per input for as much
     seed: int | None = None
     memory: str | None = None
+    plugins: tuple[Plugin, ...] | None = None
     alpha: float | None = None  # alpha, norm and scope: if all certificates agree
     norm: str | None = None
     scope: str | None = None
@@ -47,6 +49,7 @@ class Settings:
             fixed_draws=config.fixed_draws,
             seed=config.seed,
             memory=config.memory,
+            plugins=config.plugins or None,
         )
 
     @property

@@ -10,7 +10,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.engine.sigma import SigmaSearch, sigma_search
 from smoothcert.noise import NOISES, Noise
 from smoothcert.noise.gridded import MOST_GRID_LEVELS
-from smoothcert.procedures import Budgeted, Fixed, Procedure
+from smoothcert.procedures import Budgeted, FixedDraws, Procedure
 
 
 @dataclass(frozen=True)
@@ -74,7 +74,7 @@ class SearchChoice:
                     "--sigma-steps and --sigma-draws go with --sigma-per-input; give it, or leave them out"
                 )
             return None
-        if not isinstance(procedure, Fixed | Budgeted):
+        if not isinstance(procedure, FixedDraws | Budgeted):
             raise InputError(
                 f"--sigma-per-input looks for the largest radius, and --procedure {procedure.name} decides given ones; "
                 "take fixed or budgeted"

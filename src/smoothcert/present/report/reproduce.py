@@ -26,6 +26,7 @@ def certify_command(name: str, settings: Settings) -> str:
     try:
         drawn = Noise.from_description(noise)
         words = ["smoothcert", "certify", *(word for file in model.files for word in ("--model", file))]
+        words += [word for plugin in settings.plugins or () for word in ("--plugin", plugin.file)]
         words += ["--data", data.name, "--split", data.split]
         words += [*_options(vars(data.subset)), "--noise", drawn.name]
         words += ["--strength", _text(getattr(drawn, drawn.strength_name)), *_options(drawn.options())]
