@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import write_whole
 from smoothcert.present.exports import NORMS
 
 if TYPE_CHECKING:
@@ -54,14 +56,16 @@ def legend_above(axes: Axes) -> None:
 
 
 def save(figure: Figure, path: str | Path) -> Path:
-    """Write a PNG, SVG or PDF file, by suffix. Equal figures give equal files."""
+    """Write a PNG, SVG or PDF file, by suffix, whole or not at all. Equal figures give equal files."""
     import matplotlib as mpl  # noqa: PLC0415
 
     path = Path(path)
     check_name(path)
+    drawn, suffix = io.BytesIO(), path.suffix.lower()
+    with mpl.rc_context({"svg.hashsalt": "smoothcert", "pdf.fonttype": 42}):
+        figure.savefig(drawn, format=suffix[1:], metadata=SUFFIXES[suffix])
     try:
-        with mpl.rc_context({"svg.hashsalt": "smoothcert", "pdf.fonttype": 42}):
-            figure.savefig(path, metadata=SUFFIXES[path.suffix.lower()])
+        write_whole(path, drawn.getvalue())
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); give a file in a folder that exists") from None
     return path

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 import html
 import json
-import os
-import secrets
 from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
@@ -21,6 +19,7 @@ import numpy.typing as npt
 
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import write_whole
 from smoothcert.present.report.content import page_model
 
 __all__ = ["render", "write_report"]
@@ -45,18 +44,13 @@ def write_report(
     and inputs may be missing. `class_names` holds, by the name of a result, what its classes are called. `radii` are
     the columns of the table, `command` is what a reader can type to make the report again.
 
-    The file is written beside and moved into place: a failure leaves what was there before.
+    It appears whole or not at all: a failure leaves what was there before.
     """
     path = Path(path)
     model = page_model(results, images=images or {}, class_names=class_names or {}, radii=radii, command=command)
     text = render(model)
-    half = path.with_name(f".{path.name}.{secrets.token_hex(8)}")
     try:
-        try:
-            half.write_text(text, encoding="utf-8", errors="backslashreplace")
-            os.replace(half, path)
-        finally:
-            half.unlink(missing_ok=True)
+        write_whole(path, text.encode(errors="backslashreplace"))
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); give a file in a folder that exists") from None
     return path
