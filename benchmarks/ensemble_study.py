@@ -229,8 +229,8 @@ def main() -> None:
     n = {CHOOSE: 100, BOUND: options.n}
     gridded = sc.Gaussian(sigma, grid=1 / 255)
     how = {"backend": options.backend, "calibration": train.tensors(free[:512]), "workers": 1}
-    ready = [sc.Smoothed(net, CLASSES, gridded, **how).prepared(images) for net in nets]
-    sampling = Sampling([one.prepared.new_runner() for one in ready], gridded.for_inputs(images), n)
+    compiled = [sc.Smoothed(net, CLASSES, gridded, **how).compile(images.shape[1:]) for net in nets]
+    sampling = Sampling([one.executable.new_runner() for one in compiled], gridded.for_inputs(images), n)
     votes, _ = compared[sc.SoftVoting.name].votes(sampling.scores(images[0]), n[CHOOSE])
     whole = sc.Smoothed(compared[sc.SoftVoting.name].ensemble, CLASSES, gridded, **how)
     assert whole.certify(images[0], sc.Fixed(n0=n[CHOOSE], n=n[BOUND]))[0].tallies == votes, "as Smoothed does"

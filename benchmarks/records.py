@@ -26,7 +26,7 @@ from smoothcert.noise import Gaussian
 from smoothcert.procedures import Ask, Fixed, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
-from smoothcert.workflows.certify import certify_into, run_config
+from smoothcert.workflows.recording import certify_into, run_config
 
 CLASSES, PROCEDURE = 100, Fixed(n0=100, n=100_000)
 

@@ -15,11 +15,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import torch
-from smoothcert.engine.workers import Workers
 from torch import Tensor
 
 import smoothcert as sc
 from smoothcert import datasets, models
+from smoothcert.engine.pools import Threads
 from smoothcert.engine.sigma import DDRS, Bracket, Grid, SigmaSearch
 
 CALIBRATION = 512
@@ -52,9 +52,9 @@ class Bench:
 
     def find(self, search: SigmaSearch) -> tuple[list[float], float]:
         """The sigmas that a search finds, and its seconds of one core per image."""
-        ready = self.smoothed.prepared(self.x)
-        workers, begin = Workers(ready.prepared.new_runner, ready.job.workers, 1), time.process_time()
-        found = search.strengths(workers, ready.job.model, self.x, self.smoothed.noise, seed=1)
+        compiled = self.smoothed.compile(self.x.shape[1:])
+        run_all, begin = Threads(compiled.workers).open(compiled).map, time.process_time()
+        found = search.strengths(run_all, compiled.model, self.x, self.smoothed.noise, seed=1, threads=1)
         return found, (time.process_time() - begin) / len(self.x)
 
     def certify(self, sigmas: list[float]) -> list[sc.Certificate]:

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.files import write_whole
+from smoothcert.core.files import clear_drafts, write_whole
 from smoothcert.memory.store import Head, Region, Store, read_owner, write_owner
 
 APPLICATION = 0x534D4345  # "SMCE", in the header of the file
@@ -123,6 +123,7 @@ class SqliteStore(Store):
     @property
     def _connection(self) -> sqlite3.Connection:
         if self._opened is None:
+            clear_drafts(self._path.parent)  # of whoever was killed when the file just had its name
             where = f"{self._path.absolute().as_uri()}?mode=rw"  # never makes a file
             opened = sqlite3.connect(where, uri=True, timeout=PATIENCE, isolation_level=None, check_same_thread=False)
             try:

@@ -50,7 +50,7 @@ def write_report(
     model = page_model(results, images=images or {}, class_names=class_names or {}, radii=radii, command=command)
     text = render(model)
     try:
-        write_whole(path, text.encode("utf-8", errors="backslashreplace"))
+        write_whole(path, text.encode(errors="backslashreplace"))
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); give a file in a folder that exists") from None
     return path
