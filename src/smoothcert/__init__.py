@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from smoothcert.core.registry import register as register
     from smoothcert.engine import DDRS as DDRS
     from smoothcert.engine import Bracket as Bracket
+    from smoothcert.engine import MemberCalls as MemberCalls
     from smoothcert.engine import OwnWeights as OwnWeights
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
@@ -81,6 +82,7 @@ _HOMES = {
     "smoothcert.engine": (
         "DDRS",
         "Bracket",
+        "MemberCalls",
         "OwnWeights",
         "SklearnClassifier",
         "Smoothed",
