@@ -56,10 +56,13 @@ def snapshot(model: Model, device: torch.device) -> Model:
     if not isinstance(model, nn.Module):
         return model
     try:
-        private = copy.deepcopy(model)
+        with torch.no_grad():  # else copies of TorchScript remember what they are copies of
+            private = copy.deepcopy(model)
     except Exception as error:
         raise InputError(f"model cannot be copied ({error}); wrap it in a function of tensors that is fixed") from error
-    private.requires_grad_(False).to(device).eval()
+    for parameter in private.parameters():  # one by one: TorchScript does not know `private.requires_grad_`
+        parameter.requires_grad_(False)
+    private.to(device).eval()
     if any(module.training for module in private.modules()):
         raise InputError("model stays in training mode after eval(): a module overrides train(); set it to evaluation")
     return private

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import torch
 
+from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.engine.pools.base import Work
 
@@ -144,10 +145,8 @@ class _Worker(threading.Thread):
         try:
             order.future.set_result(self._evaluate(order))
         except BaseException as error:
-            _forget_locals(error)
+            _leave_frames(error)
             order.future.set_exception(error)
-        finally:
-            del order  # a traceback holds this frame: it must not hold the model
 
     def _turn(self) -> bool:
         order = self._crew.next_order(self)
@@ -173,11 +172,17 @@ class _Worker(threading.Thread):
             torch.get_num_threads()  # only after it was read does torch keep what a thread has set
 
 
-def _forget_locals(error: BaseException | None) -> None:
-    """A traceback holds the frames it went through, also those of the runner: it would outlive its thread."""
-    while error is not None:
-        traceback.clear_frames(error.__traceback__)
-        error = error.__cause__ or error.__context__
+def _leave_frames(error: BaseException) -> None:
+    """Keep where an error came from as a note, without the frames: they hold the runner, which would outlive its thread.
+
+    Clearing the frames is not enough: each holds its function, and so what that closes over.
+    """
+    if not isinstance(error, InputError):
+        error.add_note("In a worker:\n" + "".join(traceback.format_tb(error.__traceback__)))
+    left: BaseException | None = error
+    while left is not None:
+        left.__traceback__ = None
+        left = left.__cause__ or left.__context__
 
 
 _crews: dict[tuple[int, int], WorkerThreads] = {}
