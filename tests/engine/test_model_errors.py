@@ -42,7 +42,9 @@ class Converting(nn.Module):
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
 def test_weights_of_another_precision(dtype: torch.dtype, backend: str) -> None:
     name = str(dtype).removeprefix("torch.")
-    words = rf"model cannot be run on a float32 batch of shape \(128, 6\) .*its weights are {name}: call model.float\(\)"
+    words = (
+        rf"model cannot be run on a float32 batch of shape \(128, 6\) .*its weights are {name}: call model.float\(\)"
+    )
     model = nn.Linear(6, 3).to(dtype)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -142,6 +144,8 @@ def test_what_else_a_model_raises_is_said_and_kept() -> None:
     def broken(x: Tensor) -> Tensor:
         raise KeyError("weights")
 
-    with pytest.raises(InputError, match=r"model cannot be run on a float32 batch of shape \(128, 6\) \(KeyError: 'we") as held:
+    with pytest.raises(
+        InputError, match=r"model cannot be run on a float32 batch of shape \(128, 6\) \(KeyError: 'we"
+    ) as held:
         Smoothed(broken, 2, NOISE).certify(X, QUICK)
     assert isinstance(held.value.__cause__, KeyError)

@@ -181,7 +181,7 @@ class Worker:
         try:
             self.process.stdin.write(message)
             self.process.stdin.flush()
-            return pickle.load(self.process.stdout)  # noqa: S301
+            return pickle.load(self.process.stdout)
         except (OSError, EOFError) as error:
             raise WorkLostError(f"process {self.process.pid} is gone") from error
 
@@ -277,7 +277,7 @@ def test_pieces_carry_their_input_and_nothing_else() -> None:
 
         def submit(self, work: Work[Any]) -> Future[Any]:
             sizes.append(len(pickle.dumps(work)))
-            return self._inner.submit(pickle.loads(pickle.dumps(work)))  # noqa: S301
+            return self._inner.submit(pickle.loads(pickle.dumps(work)))
 
         def close(self) -> None:
             self._inner.close()
@@ -299,7 +299,7 @@ def test_pieces_carry_their_input_and_nothing_else() -> None:
 def test_threads_as_a_pool() -> None:
     one, two = (Smoothed(network(), 3, Gaussian(0.4), pool=Threads(n)).certify(X, PROCEDURES[0]) for n in (1, 2))
     assert one == two
-    assert pickle.loads(pickle.dumps(Threads(2))) == Threads(2)  # noqa: S301
+    assert pickle.loads(pickle.dumps(Threads(2))) == Threads(2)
     for wrong in (0, -1, True, 1.5):
         with pytest.raises(InputError, match="workers must be at least 1"):
             Threads(wrong)  # type: ignore[arg-type]

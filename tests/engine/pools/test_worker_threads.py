@@ -1,4 +1,4 @@
-"""A worker owns its runner: it makes it, uses it and drops it, between calls, too; and no worker ends while one lives."""
+"""A worker owns its runner: it makes it, uses it and drops it, between calls too; no worker ends while one lives."""
 
 import gc
 import os
@@ -62,7 +62,7 @@ def events(monkeypatch: pytest.MonkeyPatch) -> list[Events]:
     def prepare(_: BackendTask) -> Executable:
         return Executable(lambda: Runner(found), {"name": "eager", "precision": "float32", "version": "0"})
 
-    monkeypatch.setitem(BACKENDS, "eager", backends.Backend(prepare))
+    monkeypatch.setitem(BACKENDS._things, "eager", backends.Backend(prepare))
     return found
 
 
@@ -198,7 +198,8 @@ class Nested(nn.Module):
 
 
 def test_a_model_may_ask_another_one() -> None:
-    for model in (Nested(smoothed(2)), lambda x, inner=Nested(smoothed(2)): inner(x)):
+    inner = Nested(smoothed(2))
+    for model in (Nested(smoothed(2)), lambda x: inner(x)):
         g = Smoothed(model, 2, Gaussian(0.5), workers=2)
         assert len(g.certify(X, Fixed(n0=100, n=300))) == len(X)
 

@@ -173,7 +173,7 @@ class _Worker(threading.Thread):
 
 
 def _leave_frames(error: BaseException) -> None:
-    """Keep where an error came from as a note, without the frames: they hold the runner, which would outlive its thread.
+    """Keep where an error came from as a note, without the frames: they hold a runner that would outlive its thread.
 
     Clearing the frames is not enough: each holds its function, and so what that closes over.
     """
