@@ -199,7 +199,7 @@ class Nested(nn.Module):
 
 def test_a_model_may_ask_another_one() -> None:
     inner = Nested(smoothed(2))
-    for model in (Nested(smoothed(2)), lambda x: inner(x)):
+    for model in (Nested(smoothed(2)), lambda x: inner(x)):  # noqa: PLW0108 (a function, not a module)
         g = Smoothed(model, 2, Gaussian(0.5), workers=2)
         assert len(g.certify(X, Fixed(n0=100, n=300))) == len(X)
 
