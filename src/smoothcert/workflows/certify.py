@@ -94,9 +94,7 @@ def certify(
         earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
     backend, batch_size = resumed_backend(earlier, backend, batch_size)
     remembered = open_memory(memory)
-    calibrating, named = calibration_inputs(
-        backend, calibration, data if isinstance(data, str | Path) else None, data_root
-    )
+    calibrating, named = calibration_inputs(backend, calibration, data, data_root)
     classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
     smoothed = Smoothed(
         classifier.model,
@@ -116,9 +114,8 @@ def certify(
     )
     if held_out := classifier.details.get("held_out"):
         chosen = dataset.tensors(subset.indices(len(dataset)))
-        ensembles.refuse_overlap(
-            set(held_out), chosen, f"--data {data if isinstance(data, str | Path) else dataset.name}"
-        )
+        name = data if isinstance(data, str | Path) else dataset.name
+        ensembles.refuse_overlap(set(held_out), chosen, f"--data {name}")
     if earlier is not None:
         refuse_other_memory(earlier, remembered)
     if one_sided := _one_sided(dataset, subset):
