@@ -156,7 +156,9 @@ class SqliteStore(Store):
     def _polite(self) -> Iterator[None]:
         try:
             yield
-        except (sqlite3.Error, OSError, OverflowError) as error:
+        except UnicodeError as error:  # in SQLite's own message about damage
+            raise InputError(f"memory {self._path} is damaged; bring back a copy of it") from error
+        except (sqlite3.Error, OSError, OverflowError, MemoryError) as error:
             if getattr(error, "sqlite_errorcode", 0) & 0xFF in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_PROTOCOL):
                 raise InputError(
                     f"memory {self._path} was locked for {PATIENCE:.0f} seconds: another process keeps writing, or its "
