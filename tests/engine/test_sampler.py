@@ -8,7 +8,11 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.engine import Smoothed
+from smoothcert.core.model import Model
+from smoothcert.engine import Compiled, Smoothed
+from smoothcert.engine.checks import SplitCheck
+from smoothcert.engine.pieces import Batch, Counts
+from smoothcert.engine.sampler import part_rows
 from smoothcert.models import Architecture, build
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
 from smoothcert.procedures import Ask, Certificate, Fixed, Predict
@@ -143,3 +147,56 @@ def test_between_answers_the_callers_threads_are_the_callers() -> None:
         assert torch.get_num_threads() == 2
     finally:
         torch.set_num_threads(before)
+
+
+class ShapeSensitive(nn.Module):
+    """Adds what no kernel should: something that depends on how many rows a call has."""
+
+    def __init__(self, moved: float) -> None:
+        super().__init__()
+        self.layer, self.moved = nn.Linear(6, 2), moved
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.layer(x) + torch.tensor([self.moved * (len(x) < 128), 0.0])
+        return scores
+
+
+@pytest.mark.parametrize("workers", [2, 3])
+@pytest.mark.parametrize("moved", [0.0, 3.0])
+def test_few_draws_are_spread_over_the_workers_where_no_bit_of_a_score_changes(
+    workers: int, moved: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows_per_call, once = [], Batch.run
+
+    def noting(batch: Batch, compiled: Compiled, runner: Model) -> Counts:
+        rows_per_call.append(batch.rows_per_call)
+        return once(batch, compiled, runner)
+
+    monkeypatch.setattr(Batch, "run", noting)
+    x = torch.rand(2, 6, generator=torch.Generator().manual_seed(0))
+    one, several = (
+        Smoothed(model, 2, Gaussian(0.5), workers=n) for model in [ShapeSensitive(moved)] for n in (1, workers)
+    )
+    part = {2: 56, 3: 40}[workers]  # a hundred draws in equal parts, of few shapes
+    alike = SplitCheck(part).run(one.compile((6,)), one.compile((6,)).executable.new_runner())
+    assert not moved or not alike
+
+    def calls(n: int) -> list[int]:
+        rows_per_call.clear()
+        found = several.predict(x[:1], Predict(n=n))
+        seen = list(rows_per_call)
+        assert found == one.predict(x[:1], Predict(n=n))
+        return seen
+
+    assert calls(100) == [128], "at first it is not known yet"
+    assert calls(100) == calls(100) == ([part] * workers if alike else [128])
+    assert calls(500)[:3] == [128] * 3, "enough blocks for all workers"
+    assert several.certify(x, Fixed(n0=100, n=700)) == one.certify(x, Fixed(n0=100, n=700))
+
+
+def test_how_blocks_are_split() -> None:
+    assert part_rows([100], 2) == 56
+    assert part_rows([128], 2) == 64
+    assert part_rows([128, 72], 4) == 64
+    assert part_rows([128] * 3, 4) == 64
+    assert part_rows([100], 64) == 16
