@@ -8,7 +8,6 @@ from pathlib import Path
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import write_whole
-from smoothcert.core.files import write_whole
 
 FILE = "asked.json"
 
