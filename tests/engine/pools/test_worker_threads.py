@@ -293,8 +293,8 @@ print("whole")
 def test_many_short_runs_side_by_side_do_not_crash(tmp_path: Path) -> None:
     """Native networks made and dropped all the time, in processes that compete for the cores, and at the very end.
 
-    Networks that the caller dropped, while the threads that had used them were still ending, crashed about one in forty
-    runs of a busy machine. SMOOTHCERT_STRESS: how many runs of each process.
+    About one in forty runs of a busy machine had crashed when networks were dropped by another thread than their own.
+    SMOOTHCERT_STRESS: how many runs of each process.
     """
     command = [sys.executable, "-c", STRESS, os.environ.get("SMOOTHCERT_STRESS", "8")]
     environment = os.environ | {"SMOOTHCERT_CACHE": str(tmp_path)}

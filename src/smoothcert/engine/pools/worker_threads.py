@@ -1,8 +1,9 @@
 """Threads that run models side by side, for the life of the process, and who owns a runner: the thread that made it.
 
 Behind a runner there may be a native network whose parts belong to the threads that have used it. So a runner is made,
-used and dropped by one thread, and no thread ends before all have dropped theirs: a network that was dropped by others
-while threads that had used it were ending crashed about one in forty runs of a busy machine.
+used and dropped by one thread, and no thread ends before all have dropped theirs. (Before, networks were dropped by
+others while threads that had used them were ending, and about one in forty runs of a busy machine crashed at that
+moment. That this was the cause is inferred, not proved.)
 
 The threads are shared by all that are run in this process: as many models as there may be, there are no more threads
 than one set per number of workers. Runners are kept between calls, as long as their model is there.
