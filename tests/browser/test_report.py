@@ -124,7 +124,7 @@ def test_curves_are_drawn_where_they_belong(opened: Open) -> None:
 def decided() -> list[Results]:
     """Eight inputs of one classifier: run a looks for the largest radius, run b decided 0.5 and certified 6."""
     a, _ = small()
-    settings = {**a.settings, "classifier": {"fingerprint": "c"}}
+    settings = replace(a.settings, classifier={"fingerprint": "c"})
     records = []
     for i, one in enumerate(a.records):
         shown = i < 6
@@ -306,7 +306,8 @@ def test_hostile_names_do_nothing(opened: Open) -> None:
     assert HOSTILE in page.inner_text(".headline h3")
     assert HOSTILE in page.inner_text(".card >> nth=0")
     assert HOSTILE in page.inner_text("#warning-list")
-    assert page.inner_text("dt") == page.inner_text("dd") == page.inner_text("pre") == HOSTILE
+    assert page.inner_text("dt") == f"noise.{HOSTILE}"
+    assert page.inner_text("dd") == page.inner_text("pre") == HOSTILE
     assert page.title().endswith(HOSTILE)
 
 

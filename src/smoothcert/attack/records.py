@@ -68,7 +68,7 @@ class AttackConfig:
     """All that decides what an attack finds."""
 
     attacks: tuple[str, ...]
-    autoattack: tuple[str, ...]  # the attacks of its standard set, if it is among the adversaries
+    autoattack: tuple[str, ...] = ()  # the attacks of its standard set, if it is among the adversaries
     radii: tuple[float, ...]
     steps: int
     draws: int

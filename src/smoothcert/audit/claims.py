@@ -94,8 +94,9 @@ def audit_run(run: Run) -> Audit:
 def _refuse_without_plugins(run: Run) -> None:
     """Refuse a run that needs a plug-in which was not loaded: it may well hold, and nobody can tell here."""
     needed = [plugin.file for plugin in run.config.plugins if plugin not in loaded_plugins()]
-    known = run.config.noise.get("name") in NOISES and run.config.procedure.get("name") in PROCEDURES
-    if needed and not known:
+    if needed and not (
+        str(run.config.noise.get("name")) in NOISES and str(run.config.procedure.get("name")) in PROCEDURES
+    ):
         raise InputError(
             f"{run.path} was made with the plug-in {' and '.join(needed)}, which is not loaded; give it with --plugin"
         )
