@@ -10,6 +10,7 @@ import argparse
 import time
 import warnings
 from collections.abc import Callable
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 from statistics import median
@@ -125,14 +126,14 @@ def contestants(model: nn.Module, spec: Architecture, names: list[str]) -> tuple
             print(f"{name} is not installed and not measured: pip install 'smoothcert[{BACKENDS[name].extra}]'")
             continue
         g, begin = smoothed(model, spec, name), time.perf_counter()
-        ready = g.prepared(inputs)
-        if ready.prepared.note is not None:
-            print(ready.prepared.note)
+        compiled = g.compile(inputs.shape[1:])
+        if compiled.note is not None:
+            print(compiled.note)
             continue
-        starts[name] = f"{time.perf_counter() - begin:.1f} s, batch {ready.job.rows} x {ready.job.workers} workers"
-        bare = throughput(ready.prepared, ready.job, 0.3)
-        rates[name] = ours(g, inputs, bare)
-        rates[f"{name}, bare"] = lambda seconds, r=ready: throughput(r.prepared, r.job, seconds)  # type: ignore[misc]
+        starts[name] = f"{time.perf_counter() - begin:.1f} s, batch {compiled.rows} x {compiled.workers} workers"
+        measure = partial(throughput, compiled.executable, compiled.task, compiled.workers)
+        rates[name] = ours(g, inputs, measure(0.3))
+        rates[f"{name}, bare"] = measure
     return rates, starts
 
 

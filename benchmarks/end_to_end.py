@@ -30,11 +30,11 @@ def main() -> None:
     data = sc.datasets.load(options.data, "test")
     chosen = list(range(0, len(data), options.every))
     x, labels = data.tensors(chosen), data.labels[chosen]
-    model = sc.models.load(options.model).model
+    model = sc.load_model(options.model).model
     noise, procedure = sc.Gaussian(options.sigma, grid=1 / 255), sc.Sequential(radius=options.radius, n=options.n)
     g = sc.Smoothed(model, num_classes=10, noise=noise, backend="auto", input_shape=tuple(x.shape[1:]))
     begin = time.perf_counter()
-    ready = g.prepared(x)
+    compiled = g.compile(x.shape[1:])
     g.certify(x[:1], procedure)  # boundaries are computed once and kept
     start = time.perf_counter() - begin
     loops = {batch: cohen(model, x[0], batch) for batch in (400, 1000)}
@@ -48,7 +48,7 @@ def main() -> None:
         ours.append(time.perf_counter() - begin)
     right = np.mean([c.label == y and c.radius >= options.radius for c, y in zip(certificates, labels, strict=True)])
     draws = np.mean([c.draws for c in certificates])
-    about = f"{ready.description['backend']['name']}, batch {ready.job.rows}, {ready.job.workers} workers"
+    about = f"{compiled.description['backend']['name']}, batch {compiled.rows}, {compiled.workers} workers"
     ratios = [a / b for a, b in zip(theirs, ours, strict=True)]
     cores = torch.get_num_threads()
     print(f"{len(x)} images of {data.name}, r = {options.radius:g}, sigma = {options.sigma:g}, {cores} cores")

@@ -2,8 +2,8 @@
 
 G and C are folders of members, trained under the same noise on the same data:
 
-    smoothcert train mnist-lenet-gaussian-0.50-fast --set architecture=lenet-small --seeds 0-4 --out G
-    smoothcert train mnist-lenet-consistency-0.50-fast --set architecture=lenet-small --seeds 0-2 --out C
+    smoothcert train mnist-lenet-gaussian-0.50-fast --seeds 0-4 --out G
+    smoothcert train mnist-lenet-consistency-0.50-fast --seeds 0-2 --out C
 
 Every member is asked once about every draw. Votes of all ensembles follow from these scores by the ensembles' own code,
 on the draws that `Smoothed` would take, and certificates by `Fixed`. Members are ranked, and weights are found, on the
@@ -19,6 +19,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
+from smoothcert.engine.backends.apart import Asking
 from torch import Tensor, nn
 
 import smoothcert as sc
@@ -26,7 +27,6 @@ from smoothcert import datasets
 from smoothcert.analysis import variance
 from smoothcert.analysis.measures import mean_interval
 from smoothcert.core.randomness import BLOCK, generator, input_id
-from smoothcert.engine.backends.apart import Asking
 from smoothcert.models import ensembles
 from smoothcert.models.ensembles.sampling import noisy_logits
 from smoothcert.procedures.conversation import BOUND, CHOOSE, converse
@@ -229,8 +229,8 @@ def main() -> None:
     n = {CHOOSE: 100, BOUND: options.n}
     gridded = sc.Gaussian(sigma, grid=1 / 255)
     how = {"backend": options.backend, "calibration": train.tensors(free[:512]), "workers": 1}
-    ready = [sc.Smoothed(net, CLASSES, gridded, **how).prepared(images) for net in nets]
-    sampling = Sampling([one.prepared.new_runner() for one in ready], gridded.for_inputs(images), n)
+    compiled = [sc.Smoothed(net, CLASSES, gridded, **how).compile(images.shape[1:]) for net in nets]
+    sampling = Sampling([one.executable.new_runner() for one in compiled], gridded.for_inputs(images), n)
     votes, _ = compared[sc.SoftVoting.name].votes(sampling.scores(images[0]), n[CHOOSE])
     whole = sc.Smoothed(compared[sc.SoftVoting.name].ensemble, CLASSES, gridded, **how)
     assert whole.certify(images[0], sc.Fixed(n0=n[CHOOSE], n=n[BOUND]))[0].tallies == votes, "as Smoothed does"

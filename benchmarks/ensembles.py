@@ -153,8 +153,9 @@ def main() -> None:
             taken[name].append(seconds_per_draw(smoothed[name], x, n))
         clock, cores = (mean(pair) for pair in zip(*taken["one member"], strict=True))
         ones.append(clock)
-        asked = smoothed["2-consensus"].asked
-        evaluations = {"2-consensus": sum(asked) / max(asked)}
+        calls = sc.MemberCalls()
+        smoothed["2-consensus"].certify(x, sc.Fixed(n0=100, n=1000), member_calls=calls)
+        evaluations = {"2-consensus": sum(calls.per_member) / max(calls.per_member)}
         for name, found in ratios.items():
             count = evaluations.get(name, options.members)
             found.append((taken[name][0][0] / (count * clock), taken[name][0][1] / (count * cores)))

@@ -80,7 +80,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--out", type=Path, required=True, help="folder for models and runs")
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=METHODS)
-    parser.add_argument("--network", choices=("lenet", "lenet-small"), default="lenet")
+    parser.add_argument("--network", choices=("lenet", "lenet-small"), default="lenet-small")
     parser.add_argument("--sigma", type=float, choices=(0.25, 0.5, 1.0), default=0.5)
     parser.add_argument("--epochs", type=int, default=None, help="of every method; default: the recipes'")
     parser.add_argument("--start", type=int, default=0, help="first test image")

@@ -19,6 +19,7 @@ from torch import Tensor
 
 import smoothcert as sc
 from smoothcert import datasets, models
+from smoothcert.engine.pools import Threads
 from smoothcert.engine.sigma import DDRS, Bracket, Grid, SigmaSearch
 
 CALIBRATION = 512
@@ -51,9 +52,9 @@ class Bench:
 
     def find(self, search: SigmaSearch) -> tuple[list[float], float]:
         """The sigmas that a search finds, and its seconds of one core per image."""
-        ready = self.smoothed.prepared(self.x)
-        runners, begin = ready.runners(), time.process_time()
-        found = search.strengths(runners, ready.job.model, self.x, self.smoothed.noise, seed=1, threads=1)
+        compiled = self.smoothed.compile(self.x.shape[1:])
+        run_all, begin = Threads(compiled.workers).open(compiled).map, time.process_time()
+        found = search.strengths(run_all, compiled.model, self.x, self.smoothed.noise, seed=1, threads=1)
         return found, (time.process_time() - begin) / len(self.x)
 
     def certify(self, sigmas: list[float]) -> list[sc.Certificate]:

@@ -1,6 +1,7 @@
 """Tests keep what they cache in a folder of their own; real certificates and runs, made with simulated votes."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,8 @@ import pytest
 from scipy import special
 from simulated_runs import simulated_config
 
+from smoothcert.core import plugins
+from smoothcert.core.registry import all_or_nothing
 from smoothcert.procedures import Ask, Certificate, Fixed, FromDraws, Scope, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
@@ -61,3 +64,19 @@ def make_run(tmp_path: Path) -> Callable[..., Path]:
 def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     patch = pytest.MonkeyPatch()
     patch.setenv("SMOOTHCERT_CACHE", str(tmp_path_factory.mktemp("cache")))
+
+
+class _OverError(Exception):
+    pass
+
+
+@pytest.fixture(scope="module")
+def forgotten() -> Iterator[None]:
+    """What the tests of a file register or load is forgotten after them: other files have the package alone."""
+    loaded, entered = dict(plugins._LOADED), set(plugins._ENTERED)
+    with suppress(_OverError), all_or_nothing():
+        yield
+        raise _OverError
+    plugins._LOADED.clear()
+    plugins._LOADED.update(loaded)
+    plugins._ENTERED.intersection_update(entered)

@@ -3,6 +3,7 @@
 import ast
 import subprocess
 import sys
+from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 
 import pytest
@@ -17,7 +18,7 @@ MAY_IMPORT = {
     "procedures": {"core", "stats"},
     "models": {"core", "noise"},
     "datasets": {"core"},
-    "memory": {"core", "stats", "procedures"},
+    "memory": {"core", "stats", "noise", "procedures"},
     "engine": {"core", "stats", "noise", "procedures", "models", "memory"},
     "training": {"core", "noise", "models", "datasets"},
     "runs": {"core", "stats", "noise", "procedures"},
@@ -32,6 +33,31 @@ MAY_IMPORT = {
     # What it parses to (subsets, predictions' options), and tables to show; everything else is the workflows'.
     "cli": {"core", "procedures", "datasets", "analysis", "present", "workflows"},
 }  # fmt: skip
+FLOORS = {
+    "foundation": ("core", "stats"),
+    "mathematics": ("noise", "procedures"),
+    "machinery": ("models", "datasets", "memory", "engine", "training"),
+    "evidence": ("runs", "analysis", "present", "audit", "attack"),
+    "doors": ("workflows", "cli"),
+}
+PURPOSES = {
+    "core": "errors, JSON, registries, plug-ins, randomness",
+    "stats": "tallies, bounds, exact tests",
+    "noise": "law, geometry and drawing of each noise",
+    "procedures": "conversations, certificates",
+    "models": "networks, formats, ensembles",
+    "datasets": "readers, subsets",
+    "memory": "certified regions that are kept",
+    "engine": "Smoothed, sampler, pools, backends",
+    "training": "objectives, loop, recipes",
+    "runs": "what is on disk",
+    "analysis": "numbers",
+    "present": "tables, figures, the page",
+    "audit": "whether a run holds",
+    "attack": "attempts to refute it",
+    "workflows": "one function per use case",
+    "cli": "parse, call, render",
+}
 NO_TORCH = {"stats", "procedures", "runs", "analysis", "present"}  # never
 LAZY_TORCH = {"core", "noise", "memory"}  # only inside functions: importing the room does not import torch
 
@@ -65,6 +91,18 @@ def test_imports_go_down(room: str) -> None:
             if parts[0] != "smoothcert" or len(parts) < 2 or parts[1] not in MAY_IMPORT or parts[1] == room:
                 continue
             assert parts[1] in allowed, f"{path.relative_to(SRC)} imports {name}"
+
+
+def test_every_room_is_on_a_floor_and_the_picture_is_drawn_from_the_map() -> None:
+    assert {room for floor in FLOORS.values() for room in floor} == set(MAY_IMPORT) == set(PURPOSES)
+    docs = SRC.parents[1] / "docs"
+    spec = spec_from_file_location("draw_architecture", docs / "draw_architecture.py")
+    assert spec is not None
+    assert spec.loader is not None
+    script = module_from_spec(spec)
+    spec.loader.exec_module(script)
+    drawn = script.draw(FLOORS, MAY_IMPORT, PURPOSES)
+    assert (docs / "architecture.svg").read_text() == drawn, "draw it again: python docs/draw_architecture.py"
 
 
 def test_the_map_has_no_cycle() -> None:

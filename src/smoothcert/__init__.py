@@ -18,13 +18,17 @@ if TYPE_CHECKING:
     from smoothcert import analysis as analysis
     from smoothcert import datasets as datasets
     from smoothcert import models as architectures  # noqa: F401
+    from smoothcert import present as present
     from smoothcert.analysis import measures as measures
     from smoothcert.core.errors import InputError as InputError
+    from smoothcert.core.registry import register as register
     from smoothcert.engine import DDRS as DDRS
     from smoothcert.engine import Bracket as Bracket
+    from smoothcert.engine import MemberCalls as MemberCalls
     from smoothcert.engine import OwnWeights as OwnWeights
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
+    from smoothcert.engine import Threads as Threads
     from smoothcert.engine import optimize_sigma as optimize_sigma
     from smoothcert.memory import Memory as Memory
     from smoothcert.models.ensembles import Consensus as Consensus
@@ -75,7 +79,16 @@ _HOMES = {
         "Sequential",
         "Staged",
     ),
-    "smoothcert.engine": ("DDRS", "Bracket", "OwnWeights", "SklearnClassifier", "Smoothed", "optimize_sigma"),
+    "smoothcert.engine": (
+        "DDRS",
+        "Bracket",
+        "MemberCalls",
+        "OwnWeights",
+        "SklearnClassifier",
+        "Smoothed",
+        "Threads",
+        "optimize_sigma",
+    ),
     "smoothcert.models.ensembles": (
         "Consensus",
         "Denoised",
@@ -88,6 +101,7 @@ _HOMES = {
         "sween_weights",
     ),
     "smoothcert.core.errors": ("InputError",),
+    "smoothcert.core.registry": ("register",),
     "smoothcert.memory": ("Memory",),
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),
@@ -104,6 +118,7 @@ _MODULES = {
     "datasets": "smoothcert.datasets",
     "measures": "smoothcert.analysis.measures",
     "objectives": "smoothcert.training.objectives",
+    "present": "smoothcert.present",
     "recipes": "smoothcert.training.recipes",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}

@@ -3,6 +3,8 @@
 import os
 import signal
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import FrameType
 from typing import NoReturn
 
@@ -14,10 +16,29 @@ def main() -> None:
     try:
         from smoothcert.cli import main as run  # noqa: PLC0415
 
-        run()
+        with _streams():
+            run()
     except KeyboardInterrupt:
         print("\nsmoothcert: interrupted; run the same command again", file=sys.stderr)
         sys.exit(130)
+
+
+@contextmanager
+def _streams() -> Iterator[None]:
+    """Letters that the terminal does not have are escaped; a reader that closed the pipe has seen enough: no error."""
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")
+    out, err = sys.stdout.fileno(), sys.stderr.fileno()
+    try:
+        yield
+    finally:
+        try:
+            sys.stdout.flush()
+        except BrokenPipeError:  # what is left in buffers goes nowhere, and Python does not complain at its end
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, out)
+            os.dup2(nowhere, err)
 
 
 def _first_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:

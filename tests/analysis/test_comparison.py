@@ -7,13 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from smoothcert.analysis import Results, average_certified_radius, certified_accuracy, compare
-from smoothcert.analysis.comparison import Duel, plus
+from smoothcert.analysis import Results, asked_up_to, average_certified_radius, certified_accuracy, compare
+from smoothcert.analysis.comparison import SignTest, plus
 from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
+from smoothcert.noise import Gaussian
 from smoothcert.present import comparison_table
 from smoothcert.present.comparison_table import p_text
+from smoothcert.procedures import Fixed, Procedure, Sequential, converse
 from smoothcert.runs import Record
+from smoothcert.stats import Tally
 
 rows = st.lists(st.tuples(st.booleans(), st.floats(0, 4)), min_size=1, max_size=30)
 
@@ -28,7 +31,7 @@ def test_identical_runs_differ_by_nothing(given_rows: list) -> None:
     got = compare(results("a", given_rows), results("b", given_rows), [0.0, 0.5], resamples=200)
     assert got.acr_difference == 0
     assert (got.acr_interval.low, got.acr_interval.high) == (0.0, 0.0)
-    assert got.radii == Duel(0, 0, len(given_rows))
+    assert got.radii == SignTest(0, 0, len(given_rows))
     assert got.radii.p_value == 1.0
     assert all((at.difference, at.interval.low, at.interval.high) == (0, 0, 0) for at in got.accuracy)
 
@@ -49,7 +52,7 @@ def test_a_run_that_dominates_wins(given_rows: list, more: float) -> None:
     got = compare(results("a", better), results("b", given_rows), [0.0, 0.5, 4.0], resamples=200)
     assert got.acr_difference > 0
     assert got.acr_interval.low > 0
-    assert got.radii == Duel(len(given_rows), 0, 0)
+    assert got.radii == SignTest(len(given_rows), 0, 0)
     assert all(at.only.b == 0 and at.interval.low >= 0 for at in got.accuracy)
 
 
@@ -71,7 +74,7 @@ def test_swapping_the_runs_swaps_the_answer(one: list, two: list) -> None:
 @pytest.mark.parametrize(("a", "b"), [(0, 0), (1, 0), (5, 0), (3, 9), (64, 16), (100, 101)])
 def test_the_test_is_the_exact_binomial_one(a: int, b: int) -> None:
     exact = stats.binomtest(a, a + b, 0.5).pvalue if a + b else 1.0
-    assert Duel(a, b, 10).p_value == pytest.approx(exact, rel=1e-9)
+    assert SignTest(a, b, 10).p_value == pytest.approx(exact, rel=1e-9)
 
 
 def test_paired_intervals_cover_and_are_short() -> None:
@@ -95,7 +98,7 @@ def test_accuracy_intervals_are_those_of_resampled_inputs() -> None:
     a = results("a", [(i < 60, 1.0) for i in range(100)])
     b = results("b", [(i >= 40, 1.0) for i in range(100)])  # only a: 40, only b: 40
     (at,) = compare(a, b, [0.5], resamples=20_000).accuracy
-    assert at.only == Duel(40, 40, 20)
+    assert at.only == SignTest(40, 40, 20)
     # the difference of counts has the deviation sqrt(80): the quantiles are near +-1.96 * sqrt(80) / 100, on a lattice
     half = 1.96 * math.sqrt(80) / 100
     assert at.interval.low == pytest.approx(-half, abs=0.011)
@@ -135,7 +138,7 @@ def test_the_table_rounds_differences_towards_nothing_and_intervals_outwards() -
     a = results("a", [(i < 2, 0.29) for i in range(3)])
     b = results("b", [(i < 1, 0.29) for i in range(3)])
     table = comparison_table(compare(a, b, [0.1]))
-    cells = [list(map(str, column.cells)) for column in table.columns]
+    cells = [list(map(str, table.names)), *(list(map(str, column.cells)) for column in table.columns)]
     assert cells[0] == ["ACR", "% at 0.1"]
     assert cells[1] == ["0.1933", "66.6"]
     assert cells[2] == ["0.0966", "33.3"]
@@ -147,3 +150,24 @@ def test_notes_are_said_once() -> None:
     a, b = results("a", [(True, 0.5)], note="rounded"), results("b", [(True, 0.5)], note="rounded")
     assert compare(a, b).notes == ("rounded",)
     assert compare(a, results("b", [(True, 0.5)])).notes == ("a: rounded",)
+
+
+def decided(name: str, *radii: float, sigma: float = 0.25) -> Results:
+    """Forty inputs with all votes for the right class, asked about these radii; none: the largest is looked for."""
+    procedure: Procedure = Sequential(radius=radii, n=10_000) if radii else Fixed(n=10_000)
+    made = converse(procedure.certify(Gaussian(sigma)), lambda ask: Tally((ask.n, 0)))
+    return Results(name, tuple(Record.of(i, 0, made, 0.1) for i in range(40)))
+
+
+def test_what_was_not_asked_is_not_compared() -> None:
+    assert (asked_up_to(decided("a", 0.25, 0.5).records), asked_up_to(decided("b").records)) == (0.5, math.inf)
+    got = compare(decided("a", 0.25, 0.5), decided("b"), [0.25, 0.5, 0.75])
+    assert [at.radius for at in got.accuracy] == [0.25, 0.5]
+    assert got.warnings == ("a: it was not asked about radii beyond 0.5, so 0.75 cannot be compared",)
+    assert not got.same_question
+    assert "cannot be compared by their ACR: they were asked about other radii" in got.sentence
+    assert got.acr_interval.high < 0, "though the numbers alone would say that b is better"
+    same = compare(decided("a", 0.25, 0.5), decided("b", 0.25, 0.5, sigma=0.5))
+    assert same.same_question
+    assert same.warnings == ()
+    assert [at.radius for at in same.accuracy] == [0, 0.25, 0.5]

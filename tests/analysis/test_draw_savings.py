@@ -8,6 +8,7 @@ import pytest
 from simulated_runs import simulated_config
 
 from smoothcert.analysis import read_all, summarise
+from smoothcert.core.errors import InputError
 from smoothcert.noise import Gaussian
 from smoothcert.present import markdown
 from smoothcert.procedures import Ask, Fixed, Procedure, Staged, converse
@@ -54,7 +55,8 @@ def test_shares_and_factors(tmp_path: Path) -> None:
     assert "| 100,100 |" in markdown(summary), "and none where they do not"
     (line,) = summary.costs
     assert line.startswith("staged: SampleRF 2")
-    assert "TimeRF 40.0; % certified + given up at step 1: 50.0+25.0, 2: 25.0+0.0" in line
+    assert "(450 draws per input for 103,633 of fixed n), TimeRF 40.0 (against fixed); " in line
+    assert line.endswith("; % certified + given up at step 1: 50.0+25.0, 2: 25.0+0.0")
     assert line in markdown(summary)
     assert "only the given radii were decided (0.25)" in summary.notes[0]
     assert summary.to_json()["rows"][0]["savings"]["sample_rf"] == saved.sample_rf
@@ -78,3 +80,33 @@ def test_the_time_of_other_data_or_another_model_is_no_measure(tmp_path: Path, o
         saved = summarise(read_all(runs)).rows[0].savings
         assert saved is not None
         assert saved.time_rf == time_rf
+
+
+def test_the_baseline_is_the_run_that_is_named(tmp_path: Path) -> None:
+    """A consensus draws as much as the full ensemble and takes half the time: against itself it would save nothing."""
+    ensemble, consensus = ({"classifier": {"aggregation": name}} for name in ("soft-voting", "consensus"))
+    full = write(tmp_path / "full", Fixed(n=1_000), [1.0, 0.9], 3.0, **ensemble)
+    quick = write(tmp_path / "quick", Fixed(n=1_000), [1.0, 0.9], 1.5, **consensus)
+    staged = Staged(radius=0.25, stages=(100, 1_200), n0=100)
+    both = write(tmp_path / "both", staged, [1.0, 1.0], 0.5, **consensus)
+    runs = read_all([full, quick, both])
+    assert [row.savings is None for row in summarise(runs).rows] == [True, True, False]
+    summary = summarise(runs, against=runs[0])
+    none, some, more = (row.savings for row in summary.rows)
+    assert none is None, "nothing is saved against itself"
+    assert some is not None
+    assert (some.against, some.sample_rf, some.time_rf, some.time_against) == ("full", 1.0, 2.0, "full")
+    assert more is not None
+    assert (more.sample_rf, more.time_rf) == (1_100 / 200, 6.0)
+    line = next(line for line in summary.costs if line.startswith("quick"))
+    assert line == "quick: SampleRF 1.0 (1,100 draws per input for 1,100 of full), TimeRF 2.0 (against full)"
+
+
+def test_a_baseline_of_other_inputs_is_refused(tmp_path: Path) -> None:
+    a, b = (write(tmp_path / name, Fixed(n=100), [1.0] * k, 1.0) for name, k in (("a", 1), ("b", 2)))
+    one, two = read_all([a, b])
+    with pytest.raises(InputError, match="a cannot be measured against b: they are not of the same inputs"):
+        summarise([one], against=two)
+    bare = replace(two, records=tuple(Record(r.index, r.label, r.prediction, r.radius) for r in two.records))
+    with pytest.raises(InputError, match="records neither draws nor times"):
+        summarise([two], against=bare)

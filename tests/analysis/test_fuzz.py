@@ -16,11 +16,11 @@ from simulated_runs import made_of, read_run, simulated_config, write_run
 from smoothcert.analysis import Results, read, summarise
 from smoothcert.audit import audit_run
 from smoothcert.core.errors import InputError
+from smoothcert.noise import Gaussian, Noise
 from smoothcert.present import markdown
 from smoothcert.procedures import Ask, Fixed, Procedure, Sequential, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
-from smoothcert.stats.geometry import RecordedGeometry
 
 HEADER = b"idx\tlabel\tpredict\tradius\tcorrect\ttime\n"
 GOOD = HEADER + b"".join(b"%d\t1\t%d\t0.%d25\t1\t0:00:0%d.5\n" % (20 * i, i % 3 - 1, i, i) for i in range(10))
@@ -129,7 +129,7 @@ ODD: list[Any] = [
     None, True, -1, 0, 0.0, 1, 2**63, 10**30, 10**400, 1e308, 5e-324, -0.5, float("nan"), float("inf"), "", "0",
     "x" * 99, [], [0], {}, {"a": 1}, [[]], {"name": "fixed"}, {"name": []},
 ]  # fmt: skip
-NOISE = {"name": "gaussian", "sigma": 0.25, "norm": "l2", "dim": 4, "arithmetic": "float32"}
+NOISE = Gaussian(0.25, dim=4).describe()
 
 
 @pytest.fixture(scope="module")
@@ -148,7 +148,7 @@ def _audited(path: Path, procedure: Procedure) -> Path:
             def draw(ask: Ask, index: int = index) -> Tally:
                 return Tally((ask.n - index, index, 0))
 
-            made = converse(procedure.certify(RecordedGeometry.of(NOISE)), draw)
+            made = converse(procedure.certify(Noise.from_description(NOISE)), draw)
             whole = dataclasses.replace(made, noise=NOISE, classifier={"fingerprint": "0"}, input_id=str(index))
             writer.append(Record.of(index, 1, whole, 0.25))
     assert audit_run(Run.open(path)).findings == ()

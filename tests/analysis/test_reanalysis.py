@@ -181,5 +181,5 @@ def test_soft_scores_have_no_subsets_and_logs_no_votes() -> None:
         reanalyse(soft, n=100)
     with pytest.raises(InputError, match="log keeps no votes"):
         reanalyse(Results("log", (Record(0, 1, 1, 0.5),)), alpha=0.01)
-    with pytest.raises(InputError, match="describes no procedure that can be"):
+    with pytest.raises(InputError, match="describes no procedure: alpha is missing"):
         reanalyse(dataclasses.replace(soft, settings=Settings(procedure={"name": "fixed", "m": 3})), alpha=0.01)

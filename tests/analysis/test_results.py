@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from simulated_runs import read_run, write_run
 
-from smoothcert.analysis import Results, Settings, read, read_all, shared, subset_warnings
+from smoothcert.analysis import Results, Settings, on_shared_inputs, read, read_all, subset_warnings
 from smoothcert.core.errors import InputError
 from smoothcert.procedures import Fixed, Scope
 from smoothcert.runs import DataConfig, Record
@@ -157,19 +157,19 @@ def test_the_fingerprint_decides_which_data_they_are() -> None:
 
 
 def test_shared_keeps_the_common_inputs_in_one_order() -> None:
-    a, b = shared([results("a", [5, 3, 1, 9]), results("b", [9, 1, 5])])
+    a, b = on_shared_inputs([results("a", [5, 3, 1, 9]), results("b", [9, 1, 5])])
     assert [r.index for r in a.records] == [r.index for r in b.records] == [1, 5, 9]
     assert a.settings.restricted == "3 shared inputs of 4"
     assert a.planned is None
     assert b.settings.restricted is None
     assert b.planned == 3
     assert subset_warnings([a, b]) == []
-    assert shared([]) == []
+    assert on_shared_inputs([]) == []
 
 
 def test_sharing_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="share no input"):
-        shared([results("a", [0]), results("b", [1])])
+        on_shared_inputs([results("a", [0]), results("b", [1])])
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from smoothcert.analysis import Results, Settings, Spread, average, averages, by_method, summarise
+from smoothcert.analysis import MeanAndDeviation, Results, Settings, average, averages, by_method, summarise
 from smoothcert.core.errors import InputError
 from smoothcert.runs import DataConfig, ModelConfig, Record
 
@@ -52,14 +52,14 @@ def test_mean_and_deviation_by_hand() -> None:
     assert got.title == "mean of 3: seed*"
     assert got.acr.mean == pytest.approx(0.6)  # of 0.3, 0.6, 0.9
     assert got.acr.deviation == pytest.approx(0.3)
-    assert got.accuracy[0] == Spread(1.0, 0.0)
-    assert got.accuracy[1] == Spread(0.5, 0.5)  # of 0, 0.5, 1
+    assert got.accuracy[0] == MeanAndDeviation(1.0, 0.0)
+    assert got.accuracy[1] == MeanAndDeviation(0.5, 0.5)  # of 0, 0.5, 1
     assert got.to_json([0.0, 0.5])["accuracy"][1] == {"radius": 0.5, "mean": 0.5, "deviation": 0.5}
 
 
 @given(st.lists(st.floats(0, 10), min_size=2, max_size=6))
 def test_spread_is_that_of_the_standard_library(values: list[float]) -> None:
-    got = Spread.of(values)
+    got = MeanAndDeviation.of(values)
     assert got.mean == pytest.approx(statistics.fmean(values), rel=1e-12)
     assert got.deviation == pytest.approx(statistics.stdev(values), rel=1e-9, abs=1e-12)
     assert min(values) <= got.mean <= max(values)

@@ -7,7 +7,9 @@ import pytest
 from smoothcert.attack.records import AttackConfig, Attacked, AttackRun
 from smoothcert.core.errors import InputError
 
-CONFIG = AttackConfig(attacks=("pgd",), radii=(0.5,), steps=1, draws=4, votes=100, run="0" * 32, indices=(0, 1))
+CONFIG = AttackConfig(
+    attacks=("pgd",), autoattack=(), radii=(0.5,), steps=1, draws=4, votes=100, run="0" * 32, indices=(0, 1)
+)
 
 
 def attack_run(path: Path, *indices: int) -> AttackRun:

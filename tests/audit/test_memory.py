@@ -14,9 +14,10 @@ from simulated_runs import read_run, simulated_config
 from smoothcert.analysis import read
 from smoothcert.attack.campaign import refuse_scopes
 from smoothcert.audit import audit_run
+from smoothcert.audit.fresh import draw_fresh
 from smoothcert.audit.memory import check_against_memory, refuse_other_memory
 from smoothcert.audit.rebuild import rebuild
-from smoothcert.audit.redraw import draw_fresh, redraw
+from smoothcert.audit.redraw import redraw
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
@@ -27,7 +28,7 @@ from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian
 from smoothcert.procedures import Certificate, Fixed, FromDraws
 from smoothcert.runs import Record, Run
-from smoothcert.workflows.certify import certify_into, run_config
+from smoothcert.workflows.recording import certify_into, run_config
 
 SPEC = Architecture("lenet", 10, (1, 8, 8))
 MODEL = build(SPEC, seed=0)
@@ -116,7 +117,8 @@ def test_a_kill_between_insertion_and_record_changes_nothing(folder: Path, tmp_p
         run = certify(tmp_path / "run", again)
         whole = Memory(folder / "m.sqlite")
         assert content(run) == content(Run.open(folder / "run"))
-        assert [r for r, _ in again.regions()] == [r for r, _ in whole.regions()], "nothing was inserted twice"
+        there, wanted = ([dataclasses.replace(r, digest="") for r, _ in m.regions()] for m in (again, whole))
+        assert there == wanted, "nothing was inserted twice"
 
 
 def test_the_note_says_what_the_memory_changed(folder: Path, tmp_path: Path) -> None:
@@ -210,11 +212,22 @@ def test_what_the_memory_denies_is_found(folder: Path, tmp_path: Path) -> None:
         assert "is claimed, region" in finding.sentence
 
 
-def stored(path: Path, region: Region) -> Memory:
-    """The memory with a region written by hand, every digest as it should be."""
+def stored(path: Path, id_: int, label: int, radius: float, input_: bytes, about: str) -> Memory:
+    """The memory with a region written by hand, and every digest from there on made again, as a forger would."""
+    with Memory(path) as memory:
+        found = {region.id: region for region, _ in memory.regions()}
+        last = memory.owner["id"] if memory.owner is not None else ""
+    values = {number: (r.label, r.radius, r.input, r.about) for number, r in found.items()}
+    values[id_] = (label, radius, input_, about)
     with sqlite3.connect(path) as store:
-        values = (region.id, region.label, region.radius, region.input, region.about, region.digest)
-        store.execute("INSERT OR REPLACE INTO regions VALUES (?, ?, ?, ?, ?, ?)", values)
+        for number, (*what, said) in sorted(values.items()):
+            region = Region.of(last, number, *what, json.loads(said))
+            store.execute(
+                "INSERT OR REPLACE INTO regions VALUES (?, ?, ?, ?, ?, ?)",
+                (region.id, region.label, region.radius, region.input, region.about, region.digest),
+            )
+            last = region.digest
+        store.execute("UPDATE memory SET regions = ?, digest = ?", (len(values), last))
     store.close()
     return Memory(path)
 
@@ -233,13 +246,13 @@ def test_a_region_larger_than_its_draws_show_is_found(folder: Path, tmp_path: Pa
     shutil.copy(folder / "m.sqlite", tmp_path / "m.sqlite")
     with Memory(folder / "m.sqlite") as memory:
         first = next(region for region, _ in memory.regions())
-    larger = Region.of(1, first.label, first.radius * 1.01, first.input, json.loads(first.about))
-    run = rewritten(folder, tmp_path / "run", row, radius=larger.radius)
+    larger = first.radius * 1.01
+    run = rewritten(folder, tmp_path / "run", row, radius=larger)
     audit = audit_run(run)
     index = SUBSET.indices(len(DATA))[row]
     assert (audit.findings, audit.of_memory) == ((), {index}), "the votes hold, and do not show that radius"
     assert (audit.holding(), audit.holding(memory_asked=True)) == (19, 20)
-    with stored(tmp_path / "m.sqlite", larger) as memory:
+    with stored(tmp_path / "m.sqlite", 1, first.label, larger, first.input, first.about) as memory:
         assert memory.check() == []
         found = list(check_against_memory(run, audit.records, memory, DATA))
     assert [(f.check, f.index) for f in found] == [("memory", index)]
@@ -256,17 +269,16 @@ def test_a_region_that_no_record_made_backs_nothing(folder: Path, tmp_path: Path
     shutil.copy(folder / "m.sqlite", tmp_path / "m.sqlite")
     last = last_region(folder)
     x = DATA.tensors([index])[0].numpy()
-    put = Region.of(last.id + 1, 3, 0.001, encode(x), json.loads(last.about))
-    said = dataclasses.replace(old.from_draws, region=put.id)
+    said = dataclasses.replace(old.from_draws, region=last.id + 1)
     run = rewritten(folder, tmp_path / "run", row, label=3, radius=0.001, from_draws=said)
     audit = audit_run(run)
     assert (audit.findings, audit.of_memory, audit.holding()) == ((), {index}, 19)
-    with stored(tmp_path / "m.sqlite", put) as memory:
+    with stored(tmp_path / "m.sqlite", last.id + 1, 3, 0.001, encode(x), last.about) as memory:
         assert memory.check() == []
         (finding,) = check_against_memory(run, audit.records, memory, DATA)
         assert (finding.check, finding.index) == ("memory", index)
-        beside = Region.of(put.id, 3, 0.002, encode(x + np.float32(1e-4)), json.loads(last.about))
-    with stored(tmp_path / "m.sqlite", beside) as memory:
+    beside = encode(x + np.float32(1e-4))
+    with stored(tmp_path / "m.sqlite", last.id + 1, 3, 0.002, beside, last.about) as memory:
         (finding,) = check_against_memory(run, audit.records, memory, DATA)
         assert "which no record of this run that holds made" in finding.sentence
 

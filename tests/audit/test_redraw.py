@@ -18,8 +18,9 @@ from scipy import stats
 from simulated_runs import Lines, read_run, write_run
 
 from smoothcert.audit import audit_run
+from smoothcert.audit.fresh import _unlike, draw_fresh
 from smoothcert.audit.rebuild import check_model, other_circumstances, rebuild, refuse_other_model
-from smoothcert.audit.redraw import _unlike, draw_fresh, redraw, sample_records
+from smoothcert.audit.redraw import redraw, sample_records
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
@@ -29,7 +30,7 @@ from smoothcert.procedures import Ask, Budgeted, Certificate, Fixed, Procedure, 
 from smoothcert.runs import Run
 from smoothcert.runs.chain import TAIL
 from smoothcert.stats import EmpiricalBernstein, Tally
-from smoothcert.workflows.certify import certify_into, run_config
+from smoothcert.workflows.recording import certify_into, run_config
 
 PROCEDURES: dict[str, Procedure] = {
     "fixed": Fixed(n=500),

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +11,10 @@ import numpy as np
 import pytest
 
 from smoothcert.analysis import Results
+from smoothcert.analysis.settings import Settings
 from smoothcert.present.report import write_report
 from smoothcert.procedures import ABSTAIN, Certificate
+from smoothcert.procedures.certificate import Decision
 from smoothcert.runs import Record
 from smoothcert.stats import Tally
 
@@ -41,7 +44,7 @@ def small() -> list[Results]:
     labels = [1, 1, 2, 2, 1, 2, 1, 2]
     a = [record(10 * i, labels[i], said[i], radii[i], 100 + 7 * i % 40) for i in range(8)]
     b = [record(10 * i, labels[i], labels[i], 0.8, 50) for i in range(8)]
-    settings = {"norm": "l2", "noise": {"name": "gaussian", "sigma": 0.25}}
+    settings = Settings(norm="l2", noise={"name": "gaussian", "sigma": 0.25})
     return [Results("run a", tuple(a), settings=settings), Results("run b", tuple(b), settings=settings)]
 
 
@@ -116,6 +119,48 @@ def test_curves_are_drawn_where_they_belong(opened: Open) -> None:
     assert a["low"] == b["low"] == pytest.approx(low, abs=0.1)
     assert a["left"] == b["left"] == pytest.approx(44, abs=0.1)
     assert (b["right"] - 44) / (a["right"] - 44) == pytest.approx(0.8 / 1.0, abs=1e-3), "they end at 0.8 and 1"
+
+
+def decided() -> list[Results]:
+    """Eight inputs of one classifier: run a looks for the largest radius, run b decided 0.5 and certified 6."""
+    a, _ = small()
+    settings = {**a.settings, "classifier": {"fingerprint": "c"}}
+    records = []
+    for i, one in enumerate(a.records):
+        shown = i < 6
+        certificate = replace(
+            one.certificate,
+            label=one.label if shown else ABSTAIN,
+            radius=0.5 if shown else 0.0,
+            decisions=(Decision(0.5, shown, 1, 9),),
+            answers=(("bound", Tally((0, 9, 1))),),
+        )
+        records.append(Record.of(one.index, one.label, certificate, 0.5))
+    return [replace(a, settings=settings), Results("run b", tuple(records), settings=settings)]
+
+
+def test_a_run_of_given_radii_ends_with_a_mark_and_says_what_was_not_asked(opened: Open) -> None:
+    page = opened(decided(), radii=[0, 0.5, 1])
+    size = page.eval_on_selector("#chart > svg", "svg => svg.viewBox.baseVal.height")
+    a, b = extent(page, 0), extent(page, 1)
+    assert a["low"] == pytest.approx(size - 44, abs=0.1), "run a falls to 0"
+    assert b["low"] == pytest.approx(b["top"], abs=0.1), "run b ends where it is, at 75%"
+    mark = page.locator("rect.end").get_attribute("x")
+    assert page.locator("rect.end").count() == 1
+    assert float(mark) + 4 == pytest.approx(b["right"], abs=0.1)
+    assert "75.0% of 8" in texts(page, ".headline .sentence")[1]
+    page.get_by_label("Radius as a number").fill("0.75")
+    first, second = texts(page, ".headline .sentence")
+    assert "12.5% of 8" in first
+    assert second == "Nothing is known at ℓ₂ radius 0.75: this run was asked about radii up to 0.5"
+    assert texts(page, ".headline .big")[1] == "not asked"
+    assert [text.split("\n")[0] for text in texts(page, "td[data-key='picked']")] == ["12.5", "not asked"]
+    assert [text.split("\n")[0] for text in texts(page, "td[data-key='r2']")] == ["12.5", "not asked"]
+    assert texts(page, ".class[data-class='1'] .figure")[1] == "not asked"
+    assert "run b not asked" in page.get_attribute("#radius-slider", "aria-valuetext")
+    assert page.locator("#chart circle").count() == 1, "only run a has a value there"
+    (said,) = texts(page, ".headline .beside")
+    assert said.startswith("3 of 8 answers differ from run a at radius 0.5, with 11 times fewer draws")
 
 
 def test_the_legend_hides_and_shows_a_curve(opened: Open) -> None:
@@ -253,7 +298,9 @@ def test_a_thousand_images_open_at_once_and_more_come_in_pages(opened: Open) -> 
 
 
 def test_hostile_names_do_nothing(opened: Open) -> None:
-    hostile = Results(HOSTILE, small()[0].records, settings={HOSTILE: HOSTILE}, warnings=(HOSTILE,))
+    hostile = Results(
+        HOSTILE, small()[0].records, settings=Settings(note=HOSTILE, noise={HOSTILE: HOSTILE}), warnings=(HOSTILE,)
+    )
     page = opened([hostile], class_names={HOSTILE: [HOSTILE] * 3}, command=HOSTILE)
     assert page.locator("img").count() == 0
     assert HOSTILE in page.inner_text(".headline h3")

@@ -8,17 +8,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from simulated_runs import simulated_config
 from typer.testing import CliRunner, Result
 
 from smoothcert.analysis import read, reanalyse
 from smoothcert.cli import app
 from smoothcert.models import Architecture, build, save
+from smoothcert.noise import Gaussian, Noise
 from smoothcert.procedures import Ask, Fixed, Procedure, Sequential, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
-from smoothcert.stats.geometry import RecordedGeometry
 
-NOISE = {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64}
+NOISE = Gaussian(0.5, dim=64).describe()
 
 
 def call(*arguments: object) -> Result:
@@ -26,15 +27,8 @@ def call(*arguments: object) -> Result:
 
 
 def write_run(path: Path, procedure: Procedure, *, seed: int = 0, inputs: int = 20) -> Path:
-    config = {
-        "indices": list(range(inputs)),
-        "noise": NOISE,
-        "procedure": procedure.describe(),
-        "fixed_draws": procedure.fixed_draws(),
-        "seed": seed,
-        "data": {"name": "digits", "split": "test"},
-    }
-    run, rng = Run.start(path, config), np.random.default_rng(seed)
+    about = {"noise": NOISE, "procedure": procedure.describe(), "seed": seed, "classifier": {}}
+    run, rng = Run.start(path, simulated_config(range(inputs), **about)), np.random.default_rng(seed)
     with run.writing() as writer:
         for i in range(inputs):
             p = 1 - 0.6 * rng.random() ** 3
@@ -43,7 +37,7 @@ def write_run(path: Path, procedure: Procedure, *, seed: int = 0, inputs: int = 
                 k = int(rng.binomial(ask.n, p))
                 return Tally((k, ask.n - k))
 
-            made = converse(procedure.certify(RecordedGeometry.of(NOISE)), draw)
+            made = converse(procedure.certify(Noise.from_description(NOISE)), draw)
             writer.append(Record.of(i, 0, dataclasses.replace(made, noise=NOISE, seed=seed), 0.5))
     return path
 
@@ -63,6 +57,11 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_log(folder / "low.tsv", 0.1234)
     write_log(folder / "high.tsv", 0.2345)
     return folder
+
+
+def test_help_lists_the_figures_there_are() -> None:
+    shown = " ".join(call("analyze", "--help").stdout.replace("│", " ").split())
+    assert "Of the figure: curves, draws, saved, sigma, members. Default: curves." in shown
 
 
 def test_every_format(folder: Path) -> None:
@@ -107,15 +106,37 @@ def test_another_alpha_and_fewer_draws(folder: Path) -> None:
     assert "computed again from the stored votes at alpha 0.05" in " ".join(text.split())
 
 
-def test_seeds_are_averaged_and_the_envelope_is_added(folder: Path) -> None:
-    done = call("analyze", folder / "seed0", folder / "seed1", "--seeds", "--envelope", "--json")
+def test_seeds_are_averaged_and_the_best_is_added_in_two_senses(folder: Path) -> None:
+    pair = [folder / "seed0", folder / "seed1"]
+    done = call("analyze", *pair, "--seeds", "--envelope", "--oracle", "--json")
     assert done.exit_code == 0, done.output
     data = json.loads(done.stdout)
     acrs = [row["acr"] for row in data["rows"]]
-    assert data["rows"][2]["name"] == "best of each input (UE)"
-    assert acrs[2] >= max(acrs[:2])
+    assert data["rows"][2]["name"] == "oracle (best of each input)"
+    assert acrs[2] > max(acrs[:2]) == data["envelope"]["acr"]["value"]
+    best = max(zip(acrs[:2], ("seed0", "seed1"), strict=True))
+    assert data["envelope"]["acr"]["of"] == best[1]
     assert data["averages"][0]["acr"]["mean"] == pytest.approx(sum(acrs[:2]) / 2)
-    assert "mean of 2: seed*" in call("analyze", folder / "seed0", folder / "seed1", "--seeds").stdout
+    assert "mean of 2: seed*" in call("analyze", *pair, "--seeds").stdout
+    only = json.loads(call("analyze", *pair, "--envelope", "--json").stdout)
+    assert [row["name"] for row in only["rows"]] == ["seed0", "seed1"]
+    assert only["envelope"] == data["envelope"]
+    text = call("analyze", *pair, "--envelope", "--oracle").stdout
+    assert "upper envelope (UE)" in text
+    assert "knowing the truth: no classifier does that" in " ".join(text.split())
+
+
+def test_savings_are_measured_against_the_run_that_is_named(folder: Path) -> None:
+    (row,) = json.loads(call("analyze", folder / "sequential", "--json").stdout)["rows"]
+    assert (row["savings"]["against"], row["savings"]["baseline_draws"]) == ("fixed n", 600)
+    done = call("analyze", folder / "sequential", folder / "seed1", "--against", folder / "seed0", "--json")
+    assert done.exit_code == 0, done.output
+    sequential, other = (row["savings"] for row in json.loads(done.stdout)["rows"])
+    assert (sequential["against"], sequential["baseline_draws"], sequential["time_rf"]) == ("seed0", 600, 1)
+    assert sequential["sample_rf"] == 600 / sequential["mean_draws"] > 1
+    assert (other["sample_rf"], other["time_against"]) == (1, "seed0")
+    refused = call("analyze", folder / "sequential", "--against", folder / "low.tsv")
+    assert (refused.exit_code, "cannot be measured against low" in refused.stderr) == (2, True)
 
 
 @pytest.mark.parametrize("kind", [None, "curves", "sigma", "draws", "saved"])
@@ -139,9 +160,11 @@ def test_every_kind_of_figure(folder: Path, tmp_path: Path, kind: str | None) ->
         (["seed0", "--seeds"], "no two runs are of the same method"),
         (["seed0", "--envelope"], "at least two results"),
         (["low.tsv", "seed0", "--envelope"], "there is no envelope"),
-        (["seed0", "--kind", "pie", "--figure", "a.png"], "--kind must be one of curves, sigma, draws, saved"),
+        (["seed0", "--kind", "pie", "--figure", "a.png"], "no figure 'pie': the names are curves, draws, members"),
         (["seed0", "--kind", "draws"], "--kind draws needs --figure"),
-        (["seed0", "seed1", "--envelope", "--kind", "draws", "--figure", "a.png"], "--envelope does not go with"),
+        (["seed0", "seed1", "--envelope", "--kind", "draws", "--figure", "a.png"], "--envelope and --oracle do not go"),
+        (["low.tsv", "seed0", "--oracle"], "there is no oracle"),
+        (["seed0", "--against", "nowhere"], "nowhere does not exist"),
         (["seed0", "--figure", "a.gif"], "must end in .png, .svg, .pdf"),
         (["low.tsv", "--kind", "sigma", "--figure", "a.png"], "low does not record the noise"),
         (["seed0", "--radii", "a,b"], "--radii must be numbers"),

@@ -16,6 +16,7 @@ from smoothcert import __main__ as entry
 from smoothcert.cli import app, repeat_radius_option
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
+from smoothcert.runs import Run
 
 
 def call(*arguments: object) -> Result:
@@ -68,7 +69,7 @@ def test_certify_then_analyze(model: Path, tmp_path: Path) -> None:
     done = certify(model, tmp_path / "run", "--every", 10)
     assert done.exit_code == 0, done.output
     assert re.search(r"^\d of 4 inputs certified.*, \d abstained; see: smoothcert analyze ", done.stdout)
-    config = json.loads((tmp_path / "run" / "run.json").read_text())
+    config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
     assert config["indices"] == [0, 10, 20, 30]
     noise = {"name": "gaussian", "sigma": 0.5, "norm": "l2", "dim": 64, "grid": 1 / 255, "arithmetic": "grid"}
     assert config["noise"] == noise, "sigma of training, and the grid of 8-bit images"
@@ -90,7 +91,7 @@ def test_certify_again_resumes_and_another_setting_is_refused(model: Path, tmp_p
     before = {path: path.read_bytes() for path in (tmp_path / "run").iterdir()}
     assert certify(model, tmp_path / "run").exit_code == 0
     other = certify(model, tmp_path / "run", "--sigma", 0.25)
-    assert (other.exit_code, "noise.sigma is 0.5, now 0.25" in other.stderr) == (2, True)
+    assert (other.exit_code, "was started with sigma 0.5; this command asks for 0.25" in other.stderr) == (2, True)
     assert {path: path.read_bytes() for path in (tmp_path / "run").iterdir()} == before
 
 
@@ -113,8 +114,7 @@ def test_every_noise_and_procedure_has_its_option(
 ) -> None:
     done = certify(model, tmp_path / "run", *options)
     assert done.exit_code == 0, done.output
-    records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
-    assert [record["certificate"]["norm"] for record in records] == [norm] * 4
+    assert [certificate.norm for certificate in Run.open(tmp_path / "run").certificates()] == [norm] * 4
 
 
 @pytest.mark.parametrize(
@@ -131,10 +131,9 @@ def test_8_bit_images_are_sampled_on_their_grid(
     model: Path, tmp_path: Path, options: list[object], grid: float | None
 ) -> None:
     assert certify(model, tmp_path / "run", *options).exit_code == 0
-    noise = json.loads((tmp_path / "run" / "run.json").read_text())["noise"]
+    noise = json.loads((tmp_path / "run" / "run.json").read_text())["config"]["noise"]
     assert (noise.get("grid"), noise["arithmetic"]) == (grid, "grid" if grid else "float32")
-    records = [json.loads(line) for line in (tmp_path / "run" / "records.jsonl").read_text().splitlines()]
-    offsets = [record["certificate"]["noise"].get("offset") for record in records]
+    offsets = [certificate.noise.get("offset") for certificate in Run.open(tmp_path / "run").certificates()]
     assert all(offsets) if grid == 1 / 100 else not any(offsets), "255 levels fit; 100 do not"
     assert call("analyze", tmp_path / "run").exit_code == 0
 
@@ -145,7 +144,7 @@ def test_stages_stand_instead_of_n(model: Path, tmp_path: Path) -> None:
     done = call(*staged, "10,x")
     assert (done.exit_code, "--stages must be whole numbers with commas" in done.stderr) == (2, True), done.output
     assert call(*staged, "50,200").exit_code == 0
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["procedure"]["stages"] == [50, 200]
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["procedure"]["stages"] == [50, 200]
 
 
 def test_ablation_of_binary_images(tmp_path: Path) -> None:
@@ -170,7 +169,7 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--alpha", 1.5], "alpha must lie strictly between 0 and 1, got 1.5"),
         (["--n", 9], "n must be at least 10, got 9"),
         (["--n0", 0], "n0 must be at least 1"),
-        (["--noise", "pink"], "--noise must be one of gaussian, uniform, laplace, ablation, got 'pink'"),
+        (["--noise", "pink"], "there is no noise 'pink': the names are ablation, gaussian, laplace, uniform;"),
         (["--noise", "uniform"], "give --sigma, the half_width"),
         (["--noise", "uniform", "--sigma", 1, "--norm", "linf"], "--norm does not go with --noise uniform"),
         (["--norm", "l7"], "must be 'l2' or 'linf'"),
@@ -178,7 +177,7 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--grid", 65536], "--grid must be auto, off, or a whole number"),
         (["--noise", "laplace", "--sigma", 1, "--grid", 255], "--grid does not go with --noise laplace"),
         (["--sigma", 2000], "sigma must be smaller for a grid of 1/255, got 2000; take a coarser grid"),
-        (["--procedure", "magic"], "--procedure must be one of fixed, staged, sequential, budgeted, got 'magic'"),
+        (["--procedure", "magic"], "--procedure must be one of budgeted, fixed, sequential, staged, got 'magic'"),
         (["--procedure", "sequential"], "give --radius 0.5, or several"),
         (["--procedure", "sequential", "--radius", 9], "radius 9 can never be shown"),
         (["--procedure", "sequential", "--radius", -1], "radius must be one positive number or several"),

@@ -105,7 +105,8 @@ def test_ctrl_c_again_and_again_ends_without_a_traceback(tmp_path: Path) -> None
         process.send_signal(signal.SIGINT)
         time.sleep(0.02)
     _, errors = process.communicate()
-    assert process.returncode == 130
+    # Python puts the system's own handler back in its last moments: a shell says 130 of both.
+    assert process.returncode in (130, -signal.SIGINT)
     assert "Traceback" not in errors
     assert "Exception" not in errors
 

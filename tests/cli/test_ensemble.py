@@ -48,7 +48,7 @@ def test_an_ensemble_is_made_certified_verified_and_predicts(members: list[Path]
     done = call("certify", "--model", tmp_path / "e.json", *CERTIFY, "--out", run)
     assert done.exit_code == 0, done.output
     assert "of 3 members were asked per draw; the first 2 agreed on" in done.stdout
-    config = json.loads((run / "run.json").read_text())
+    config = json.loads((run / "run.json").read_text())["config"]
     assert config["model"]["architecture"]["name"] == "consensus of lenet x3"
     assert config["model"]["ensemble"]["options"] == {"k": 2}
     assert config["classifier"]["kind"] == "Consensus"
@@ -74,8 +74,8 @@ def test_several_models_vote_softly_and_the_run_says_so(members: list[Path], tmp
     done = call("certify", *models(members[:2]), *CERTIFY, "--out", tmp_path / "run")
     assert done.exit_code == 0, done.output
     assert "2.00 of 2 members were asked per draw" in done.stdout
-    config = json.loads((tmp_path / "run" / "run.json").read_text())
-    assert config["model"]["file"] == ["net0.safetensors", "net1.safetensors"]
+    config = json.loads((tmp_path / "run" / "run.json").read_text())["config"]
+    assert config["model"]["files"] == ["net0.safetensors", "net1.safetensors"]
     assert call("verify", tmp_path / "run", *models(members[:2])).exit_code == 0
     assert config["model"]["ensemble"]["members"] == 2
     assert call("certify", *models(members[:1]), *CERTIFY, "--out", tmp_path / "one").exit_code == 0

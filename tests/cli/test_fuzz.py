@@ -7,14 +7,16 @@ import pytest
 import typer
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from simulated_runs import simulated_config
 from typer.testing import CliRunner
 
 from smoothcert.cli import app, repeat_radius_option
+from smoothcert.noise import Gaussian, Noise
 from smoothcert.procedures import Fixed, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
-from smoothcert.stats.geometry import RecordedGeometry
 
+PROCEDURE = Fixed(n0=5, n=50)
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 # `demo` trains a model if it can: it only gets arguments that no command knows.
 CALLED = sorted(set(COMMANDS) - {"demo"})
@@ -31,10 +33,10 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("fuzz")
     (path / "junk.bin").write_bytes(bytes(range(256)))
     (path / "junk.npy").write_bytes(b"\x93NUMPY\x01\x00junk")
-    noise = {"name": "gaussian", "sigma": 0.25, "norm": "l2", "arithmetic": "float32"}
-    run = Run.start(path / "run", {"indices": [0, 1], "noise": noise})
+    noise = Gaussian(0.25).describe()
+    run = Run.start(path / "run", simulated_config([0, 1], noise=noise, classifier={}, procedure=PROCEDURE.describe()))
     with run.writing() as writer:
-        made = converse(Fixed(n0=5, n=50).certify(RecordedGeometry.of(noise)), lambda ask: Tally((ask.n - 1, 1)))
+        made = converse(PROCEDURE.certify(Noise.from_description(noise)), lambda ask: Tally((ask.n - 1, 1)))
         writer.append(Record.of(0, 0, made, 0.5))
     return path
 

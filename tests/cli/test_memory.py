@@ -1,10 +1,12 @@
 """`--memory` of certify, predict, verify and attack, and `smoothcert memory`."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
 import pytest
+from simulated_runs import read_run
 from typer.testing import CliRunner, Result
 
 from smoothcert.cli import app
@@ -77,7 +79,7 @@ def test_the_run_resumes_and_says_what_it_claims(folder: Path, tmp_path: Path) -
     table = call("analyze", folder / "run")
     assert "through the memory" in table.stdout.replace("\n", " ")
     assert "answers through its memory" in table.stderr
-    records = [json.loads(line)["certificate"] for line in before.splitlines()]
+    records = [line["certificate"] for line in read_run(folder / "run")[1]]
     assert {record["scope"] for record in records} == {"memory"}
     assert all({"label", "radius", "reason", "region", "cut_by"} == set(record["from_draws"]) for record in records)
 
@@ -104,11 +106,34 @@ def test_verify_asks_the_memory(folder: Path, tmp_path: Path) -> None:
     assert (done.exit_code, "is not the one" in done.stderr) == (2, True)
 
 
+def test_answers_from_regions_that_no_record_made_do_not_count(folder: Path, tmp_path: Path) -> None:
+    """A second run through the same memory, over the same inputs: regions of the first one answer some of them."""
+    shutil.copy(folder / "m.sqlite", tmp_path / "m.sqlite")
+    out, memory = tmp_path / "run", tmp_path / "m.sqlite"
+    done = certify(folder, out, memory, "--seed", 1)
+    assert done.exit_code == 0, done.output
+    certificates = {line["index"]: line["certificate"] for line in read_run(out)[1]}
+    resting = {
+        index
+        for index, certificate in certificates.items()
+        if certificate["label"] not in (-1, certificate["from_draws"]["label"])
+        or certificate["radius"] > certificate["from_draws"]["radius"]
+    }
+    assert resting
+    alone = call("verify", out, "--json")
+    told = json.loads(alone.stdout)
+    assert (alone.exit_code, told["findings"]) == (1, []), "the draws hold, and do not show what is claimed"
+    assert told["holding"] == 8 - len(resting)
+    assert "do not count as holding" in told["notes"][-1]
+    asked = call("verify", out, "--memory", memory, "--json")
+    found = json.loads(asked.stdout)["findings"]
+    assert (asked.exit_code, {finding["check"] for finding in found}) == (1, {"memory"})
+    assert {finding["index"] for finding in found} == resting
+
+
 def test_predict_asks_the_memory_first(folder: Path) -> None:
     model, inputs = ("--model", folder / "net.safetensors"), ("--input", folder / "there.npy")
-    certificates = [
-        json.loads(line)["certificate"] for line in (folder / "run" / "records.jsonl").read_text().splitlines()[:2]
-    ]
+    certificates = [line["certificate"] for line in read_run(folder / "run")[1][:2]]
     for more in (("--run", folder / "run"), ("--grid", 255)):
         done = call("predict", *model, *inputs, "--memory", folder / "m.sqlite", "--json", *more)
         assert done.exit_code == 0, done.output

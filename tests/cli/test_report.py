@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from simulated_runs import read_run, write_run
 from typer.testing import CliRunner, Result
 
 from smoothcert.cli import app
@@ -91,11 +92,10 @@ def test_a_log_needs_data_with_its_labels(tmp_path: Path) -> None:
 
 def test_data_that_changed_are_not_shown(run: Path, tmp_path: Path) -> None:
     (tmp_path / "run").mkdir()
-    config = json.loads((run / "run.json").read_text())
+    config, lines = read_run(run)
     for name, words in (("digits", "is not the one that was certified"), ("gone", "is not known by name; give --data")):
         config["data"] |= {"fingerprint": "0" * 64, "name": name}
-        (tmp_path / "run" / "run.json").write_text(json.dumps(config))
-        (tmp_path / "run" / "records.jsonl").write_bytes((run / "records.jsonl").read_bytes())
+        write_run(tmp_path / "run", config, lines)
         done = call("report", tmp_path / "run", "--out", tmp_path / "r.html")
         assert (done.exit_code, words in done.stderr) == (0, True), done.output
         assert page(tmp_path / "r.html")["pictures"] == []

@@ -10,14 +10,16 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from simulated_runs import read_run, rewrite, write_run
 from typer.testing import CliRunner, Result
 
 from smoothcert import datasets
 from smoothcert.cli import app
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian as GaussianNoise
-from smoothcert.procedures import Certificate, described_procedure
-from smoothcert.procedures.replay import recorded_geometry, replay
+from smoothcert.noise import Noise
+from smoothcert.procedures import Certificate, Procedure
+from smoothcert.procedures.replay import replay
 from smoothcert.training import train
 from smoothcert.training.objectives import Gaussian
 
@@ -48,13 +50,12 @@ def certify(folder: Path, out: Path, *more: object) -> Result:
 
 
 def records(run: Path) -> list[dict[str, object]]:
-    found = [json.loads(line) for line in (run / "records.jsonl").read_text().splitlines()]
-    return [record["certificate"] for record in sorted(found, key=lambda record: record["index"])]
+    return [line["certificate"] for line in sorted(read_run(run)[1], key=lambda line: line["index"])]
 
 
 def test_what_is_recorded(folder: Path) -> None:
-    config = json.loads((folder / "run" / "run.json").read_text())
-    search = {"method": "bracket", "steps": 11, "draws": 32, "n": 400, "alpha": 0.001, "span": 4.0}
+    config = json.loads((folder / "run" / "run.json").read_text())["config"]
+    search = {"name": "bracket", "steps": 11, "draws": 32, "n": 400, "alpha": 0.001, "span": 4.0}
     assert config["sigma_search"] == search, "n is that of the certificates, n0 included"
     assert config["noise"]["sigma"] == 0.25
     found = records(folder / "run")
@@ -70,12 +71,12 @@ def test_resume_gives_the_same(folder: Path, tmp_path: Path) -> None:
     assert (done.exit_code, "claims nothing about neighbours" in done.stderr) == (0, True)
     assert records(tmp_path / "run") == records(folder / "run")
     other = certify(folder, tmp_path / "run", "--sigma-steps", 5)
-    assert (other.exit_code, "sigma_search.steps is 11, now 5" in other.stderr) == (2, True)
+    assert (other.exit_code, "11 steps of the search; this command asks for 5" in other.stderr) == (2, True)
     fixed = call(
         "certify", "--model", folder / "net.safetensors", "--data", "digits", "--out", tmp_path / "run", "--n", 300,
         "--limit", 4, "--workers", 1,
     )  # fmt: skip
-    assert (fixed.exit_code, "another configuration (sigma_search is" in fixed.stderr) == (2, True)
+    assert (fixed.exit_code, "was started with --sigma-per-input" in fixed.stderr) == (2, True)
 
 
 def test_verify_draws_again_and_searches_again(folder: Path, tmp_path: Path) -> None:
@@ -87,9 +88,9 @@ def test_verify_draws_again_and_searches_again(folder: Path, tmp_path: Path) -> 
     # A run with other strengths than the search finds: its votes are honest, how they were chosen is not.
     other = tmp_path / "other"
     assert certify(folder, other, "--sigma-steps", 2).exit_code == 0
-    config = json.loads((other / "run.json").read_text())
+    config, lines = read_run(other)
     config["sigma_search"]["steps"] = 11
-    (other / "run.json").write_text(json.dumps(config))
+    rewrite(other, config, lines)
     assert call("verify", other).exit_code == 0, "the claims follow from the votes"
     done = call("verify", other, "--model", model, "--json")
     found = {finding["check"] for finding in json.loads(done.stdout)["findings"]}
@@ -99,23 +100,25 @@ def test_verify_draws_again_and_searches_again(folder: Path, tmp_path: Path) -> 
 def changed(folder: Path, out: Path, change: Callable[[dict[str, Any]], None], rows: Sequence[int]) -> Path:
     """A copy of the run with another certificate, consistent in itself, in some rows."""
     shutil.copytree(folder / "run", out)
-    lines = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    config, lines = read_run(out)
     for row in rows:
         change(lines[row]["certificate"])
         old = Certificate.from_json(lines[row]["certificate"])
-        new = replay(old, described_procedure(dict(old.procedure)), recorded_geometry(old.noise))
+        new = replay(old, Procedure.from_description(dict(old.procedure)), Noise.from_description(old.noise))
         claims = {name: getattr(new, name) for name in ("label", "radius", "reason", "p_lower", "p_upper")}
         lines[row]["certificate"] = dataclasses.replace(old, **claims).to_json()
-    (out / "records.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    rewrite(out, config, lines)
     return out
 
 
 def test_a_strength_that_nobody_can_draw_is_found(folder: Path, tmp_path: Path) -> None:
     """Too strong for the grid: it cannot be drawn again, and must not pass for that."""
-    out = changed(folder, tmp_path / "run", lambda certificate: certificate["noise"].update(sigma=500.0), [0])
+    config, lines = read_run(folder / "run")
+    lines[0]["certificate"]["noise"]["sigma"] = 500.0
+    out = write_run(tmp_path / "run", config, lines)
     done = call("verify", out, "--model", folder / "net.safetensors", "--json")
     found = [finding["check"] for finding in json.loads(done.stdout)["findings"]]
-    assert (done.exit_code, found) == (1, ["sigma", "noise"])
+    assert (done.exit_code, found) == (1, ["sigma", "replay", "noise"])
 
 
 @pytest.mark.parametrize("sigma", [0.3, 2.0], ids=["between", "beyond"])
@@ -128,23 +131,43 @@ def test_a_strength_where_no_search_ends_is_found_without_the_model(folder: Path
 
 
 def test_another_torch_is_no_excuse_for_other_strengths(folder: Path, tmp_path: Path) -> None:
-    out, config = tmp_path / "run", json.loads((folder / "run" / "run.json").read_text())
+    out, (config, _) = tmp_path / "run", read_run(folder / "run")
     assert certify(folder, out, "--sigma-steps", 2).exit_code == 0  # other strengths, and honest votes of them
-    lines = [json.loads(line) for line in (out / "records.jsonl").read_text().splitlines()]
+    _, lines = read_run(out)
     for line in lines:
         line["certificate"]["classifier"]["torch"] = "1.0"
     config["classifier"]["torch"] = "1.0"
-    (out / "run.json").write_text(json.dumps(config))
-    (out / "records.jsonl").write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in lines))
+    rewrite(out, config, lines)
     done = call("verify", out, "--model", folder / "net.safetensors", "--json")
     found = {finding["check"] for finding in json.loads(done.stdout)["findings"]}
     assert (done.exit_code, found) == (1, {"sigma"}), done.output
 
 
+def test_renaming_the_cpu_unlocks_no_sigma(folder: Path, tmp_path: Path) -> None:
+    """One input among few has another strength, with honest votes of it, under the cover of another CPU."""
+    config, lines = read_run(folder / "run")
+    assert certify(folder, tmp_path / "other", "--sigma-steps", 2).exit_code == 0
+    others = {line["index"]: line for line in read_run(tmp_path / "other")[1]}
+    row = next(
+        i for i, line in enumerate(lines)
+        if line["certificate"]["noise"]["sigma"] != others[line["index"]]["certificate"]["noise"]["sigma"]
+    )  # fmt: skip
+    lines[row] = others[lines[row]["index"]]
+    for line in lines:
+        line["certificate"]["classifier"]["cpu"] = "ABACUS"
+    config["classifier"]["cpu"] = "ABACUS"
+    shutil.copytree(folder / "run", tmp_path / "run")
+    rewrite(tmp_path / "run", config, lines)
+    done = call("verify", tmp_path / "run", "--model", folder / "net.safetensors", "--json")
+    found = [(finding["check"], finding["index"]) for finding in json.loads(done.stdout)["findings"]]
+    assert (done.exit_code, found) == (1, [("sigma", lines[row]["index"])]), done.output
+
+
 def test_a_scope_that_is_not_the_runs_is_found(folder: Path, tmp_path: Path) -> None:
     shutil.copytree(folder / "run", tmp_path / "run")
-    text = (tmp_path / "run" / "records.jsonl").read_text()
-    (tmp_path / "run" / "records.jsonl").write_text(text.replace("this input's own classifier", "fixed classifier", 1))
+    config, lines = read_run(tmp_path / "run")
+    lines[0]["certificate"]["scope"] = "fixed classifier"
+    rewrite(tmp_path / "run", config, lines)
     done = call("verify", tmp_path / "run", "--json")
     (finding,) = json.loads(done.stdout)["findings"]
     assert (done.exit_code, finding["check"]) == (1, "scope")
@@ -192,7 +215,7 @@ def test_through_a_memory_it_is_one_classifier(folder: Path, tmp_path: Path) -> 
 def test_the_other_methods(folder: Path, tmp_path: Path, method: str) -> None:
     done = certify(folder, tmp_path / "run", "--sigma-per-input", method, "--sigma-steps", 3, "--limit", 1)
     assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["sigma_search"]["method"] == method
+    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["sigma_search"]["name"] == method
     done = call("verify", tmp_path / "run", "--model", folder / "net.safetensors")
     assert done.exit_code == 0, done.output
 
@@ -200,7 +223,7 @@ def test_the_other_methods(folder: Path, tmp_path: Path, method: str) -> None:
 @pytest.mark.parametrize(
     ("options", "words"),
     [
-        (["--sigma-per-input", "newton"], "must be one of bracket, ddrs, grid"),
+        (["--sigma-per-input", "newton"], "the names are bracket, ddrs, grid"),
         (["--sigma-steps", 0], "steps of bracket must be at least 1"),
         (["--procedure", "sequential", "--radius", 0.1], "--procedure sequential decides given ones"),
         (["--noise", "ablation", "--sigma", 0.8], "ablation noise cannot be chosen per input"),

@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from PIL import Image
+from simulated_runs import read_run, rewrite, write_run
 from typer.testing import CliRunner, Result
 
 from smoothcert.cli import app
@@ -63,11 +64,9 @@ def test_an_honest_run_holds(folder: Path, run: Path) -> None:
 
 
 def test_what_does_not_hold_is_a_table_and_status_1(folder: Path, run: Path) -> None:
-    lines = (run / "records.jsonl").read_text().splitlines()
-    record = json.loads(lines[0])
-    record["certificate"]["alpha"] = 0.5
-    text = [json.dumps(record, separators=(",", ":")), *lines[1:3], lines[1]]
-    (run / "records.jsonl").write_text("\n".join(text) + "\n")
+    config, lines = read_run(run)
+    lines[0]["certificate"]["alpha"] = 0.5
+    rewrite(run, config, [*lines[:3], lines[1]])
     done = call("verify", run)
     assert done.exit_code == 1, done.output
     for words in ("alpha is recorded as 0.5", "repeats input", "planned and not recorded", "1 of 4 records hold"):
@@ -80,15 +79,14 @@ def test_what_does_not_hold_is_a_table_and_status_1(folder: Path, run: Path) -> 
 
 
 def test_another_truth_is_found(folder: Path, run: Path) -> None:
-    lines = (run / "records.jsonl").read_text().splitlines()
-    record = json.loads(lines[0])
+    config, lines = read_run(run)
+    record = lines[0]
     record["label"] = (record["label"] + 1) % 10
-    (run / "records.jsonl").write_text("\n".join([json.dumps(record, separators=(",", ":")), *lines[1:]]) + "\n")
+    rewrite(run, config, lines)
     done = call("verify", run)
     assert (done.exit_code, "planned with" in done.stdout) == (1, True), done.output
-    config = json.loads((run / "run.json").read_text())
     config["labels"][config["indices"].index(record["index"])] = record["label"]
-    (run / "run.json").write_text(json.dumps(config))
+    rewrite(run, config, lines)
     assert call("verify", run).exit_code == 0
     done = call("verify", run, "--model", folder / "net0.safetensors")
     assert (done.exit_code, "in the data it is" in done.stdout) == (1, True), done.output
@@ -143,7 +141,7 @@ def test_an_int8_run_is_checked_after_its_data_moved(folder: Path, tmp_path: Pat
     options = ("--n", 100, "--limit", 2, "--workers", 1, "--backend", "onnxruntime-int8")
     assert call("certify", "--model", model, "--data", old, "--out", out, *options).exit_code == 0
     text = (out / "run.json").read_text()
-    assert json.loads(text)["model"]["calibration"] == "own:train"
+    assert json.loads(text)["config"]["model"]["calibration"] == "own:train"
     assert str(tmp_path) not in text
     (tmp_path / "moved").mkdir()
     new = old.rename(tmp_path / "moved" / "own.npz")
@@ -161,10 +159,6 @@ def test_an_int8_run_is_checked_after_its_data_moved(folder: Path, tmp_path: Pat
     done = call(*asked)
     assert (done.exit_code, "or give --calibration" in done.stderr) == (2, True), done.output
     assert call("certify", "--model", model, "--data", new, "--out", out, *options).exit_code == 0, "it resumes"
-    config = json.loads(text)
-    config["model"]["calibration"] = f"{old}:train"  # as runs were written before
-    (out / "run.json").write_text(json.dumps(config))
-    assert call(*verify, "--data", new, "--calibration", new).exit_code == 0
 
 
 def test_predict_answers_as_the_certified_classifier(folder: Path, tmp_path: Path) -> None:
@@ -172,7 +166,7 @@ def test_predict_answers_as_the_certified_classifier(folder: Path, tmp_path: Pat
     base = ["predict", "--input", tmp_path / "x.npy", "--n", 100, "--json", "--run", folder / "run"]
     done = call(*base, "--model", folder / "net0.safetensors")
     assert done.exit_code == 0, done.output
-    answer, config = json.loads(done.stdout), json.loads((folder / "run" / "run.json").read_text())
+    answer, config = json.loads(done.stdout), json.loads((folder / "run" / "run.json").read_text())["config"]
     assert (answer["noise"], answer["classifier"]) == (config["noise"], config["classifier"])
     assert answer["seed"] == 0
     assert json.loads(call(*base, "--model", folder / "net0.safetensors", "--seed", 5).stdout)["seed"] == 5
@@ -197,13 +191,46 @@ def test_a_soft_run_is_neither_predicted_nor_attacked_as_a_hard_one(folder: Path
 
 
 def test_without_a_procedure_no_record_is_said_to_hold(folder: Path, run: Path) -> None:
-    config = json.loads((run / "run.json").read_text())
-    del config["procedure"]
-    (run / "run.json").write_text(json.dumps(config))
+    config, lines = read_run(run)
+    rewrite(run, config | {"procedure": {"name": "magic"}}, lines)
     done = call("verify", run)
     assert (done.exit_code, "0 of 4 records hold" in done.stdout) == (1, True)
     again = call("verify", run, "--model", folder / "net0.safetensors", "--workers", 1)
-    assert (again.exit_code, "names no procedure" in again.stderr) == (2, True)
+    assert (again.exit_code, "magic" in again.stderr) == (2, True)
+    write_run(run, {name: value for name, value in config.items() if name != "procedure"}, lines)
+    done = call("verify", run)
+    assert (done.exit_code, "does not name procedure" in done.stderr) == (2, True)
+
+
+def test_a_line_changed_by_hand_is_noticed_by_every_command(folder: Path, run: Path, tmp_path: Path) -> None:
+    """Nobody made the digests again: a radius raised by 1 used to pass analyze, compare and report."""
+    file = run / "records.jsonl"
+    file.write_bytes(file.read_bytes().replace(b'"radius":0', b'"radius":1', 1))
+    for command in (
+        ("analyze", run),
+        ("compare", run, folder / "run"),
+        ("report", run, "--out", tmp_path / "r.html"),
+        ("attack", "--run", run, "--model", folder / "net0.safetensors"),
+    ):
+        done = call(*command)
+        assert (done.exit_code, "was changed after it was written" in done.stderr) == (2, True), done.output
+    done = call("verify", run, "--json")
+    assert done.exit_code == 1
+    assert "chain" in {finding["check"] for finding in json.loads(done.stdout)["findings"]}
+
+
+def test_a_model_of_another_shape_is_not_the_runs_model(folder: Path, run: Path, tmp_path: Path) -> None:
+    """It used to be said that the data do not fit the model."""
+    spec = Architecture("lenet", 3, (1, 28, 28))
+    save(tmp_path / "wrong.safetensors", build(spec, seed=0), spec, {})
+    done = call("verify", run, "--model", tmp_path / "wrong.safetensors")
+    assert (done.exit_code, "the model is not the one that" in done.stderr) == (2, True), done.output
+
+
+def test_a_renamed_model_is_noted(folder: Path, run: Path, tmp_path: Path) -> None:
+    shutil.copy(folder / "net0.safetensors", tmp_path / "renamed.safetensors")
+    done = call("verify", run, "--model", tmp_path / "renamed.safetensors", "--workers", 1)
+    assert (done.exit_code, "it is this one, renamed" in " ".join(done.stdout.split())) == (0, True), done.output
 
 
 def test_an_image_of_16_bits_is_refused(folder: Path, tmp_path: Path) -> None:

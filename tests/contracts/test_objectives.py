@@ -9,10 +9,12 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.noise import Noise, Uniform
 from smoothcert.training.objectives import (
+    CATRS,
     DDN,
     MACER,
     OBJECTIVES,
@@ -40,6 +42,7 @@ CASES: dict[str, Make] = {
     "consistency on smoothadv": lambda noise, attack: Consistency(noise, draws=3, attack=attack),
     "smoothmix": lambda noise, attack: SmoothMix(noise, attack, draws=3),
     "smoothmix, one step": lambda noise, attack: SmoothMix(noise, attack, draws=3, clean_step=0.05),
+    "catrs": lambda noise, _: CATRS(noise, draws=3, eps=0.2, steps=2),
     "denoising": lambda noise, _: Denoising(noise),
     "denoising for a classifier": lambda noise, _: Denoising(noise, nn.Identity()),
 }
@@ -169,10 +172,14 @@ class Shift(Attack):
         return 0.2 * torch.sin(torch.arange(x.numel(), dtype=x.dtype)).view_as(x)
 
 
-@pytest.mark.parametrize("name", [name for name in CASES if "one step" not in name])  # that step follows the weights
+FOLLOWING = ("smoothmix, one step", "catrs")  # points that move with the weights: no gradient goes that way
+DIFFERENTIABLE = {name: make for name, make in CASES.items() if name not in FOLLOWING}
+
+
+@pytest.mark.parametrize("make", DIFFERENTIABLE.values(), ids=DIFFERENTIABLE)
 @noises
-def test_gradients_are_those_of_finite_differences(name: str, noise: Noise) -> None:
-    objective, (x, y) = CASES[name](noise, Shift()), data(torch.float64)
+def test_gradients_are_those_of_finite_differences(make: Make, noise: Noise) -> None:
+    objective, (x, y) = make(noise, Shift()), data(torch.float64)
     model = net().double()
     weights = nn.utils.parameters_to_vector(model.parameters()).detach()
     loss = objective.loss(model, x, y, seed())
@@ -228,6 +235,11 @@ def test_the_description_is_data(make: Make, noise: Noise, attack: Attack) -> No
     assert objective.at(3).describe() == description
     if getattr(objective, "attack", None) is not None:
         assert description["attack"]["name"] == attack.name
+    if getattr(objective, "classifier", None) is None:
+        assert Objective.from_description(json.loads(json.dumps(description))) == objective
+    else:
+        with pytest.raises(InputError, match="classifier cannot be made from"):
+            Objective.from_description(description)
 
 
 @objectives

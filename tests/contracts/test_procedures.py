@@ -22,7 +22,6 @@ from smoothcert.procedures import (
     Sequential,
     Staged,
     converse,
-    described_procedure,
 )
 from smoothcert.procedures.replay import replay
 from smoothcert.stats import Tally
@@ -108,6 +107,6 @@ def test_the_record_holds_the_whole_conversation(make: Make, p: tuple[float, ...
     assert [(purpose, tally.draws) for purpose, tally in made.answers] == [(ask.purpose, ask.n) for ask in asked]
     assert made.draws == sum(tally.draws for tally in made.tallies.values())
     recorded = Certificate.from_json(json.loads(json.dumps(made.to_json())))
-    again = described_procedure(json.loads(json.dumps(procedure.describe())))
+    again = Procedure.from_description(json.loads(json.dumps(procedure.describe())))
     assert again == procedure
     assert replay(recorded, again, noise) == made

@@ -33,7 +33,7 @@ def seen(noise: Noise, x: Tensor, batch_size: int | None, workers: int = 1) -> C
     recorder = Recorder()
     smoothed = Smoothed(recorder, 2, noise, seed=5, batch_size=batch_size, workers=workers)
     with pytest.MonkeyPatch.context() as patch:  # the check of the model draws rows of its own
-        patch.setattr("smoothcert.engine.smoothed.check_fixed", lambda *_: None)
+        patch.setattr("smoothcert.engine.checks.check_fixed", lambda *_: None)
         smoothed.certify(x, PROCEDURE)
     assert max(recorder.sizes) <= max(batch_size or 128, 1)
     return recorder.rows
@@ -76,7 +76,7 @@ def test_votes_are_identical_on_whole_blocks() -> None:
         assert votes(Smoothed(model, 10, Gaussian(0.5), workers=1).certify(x, PROCEDURE)) == once
     backwards = votes(Smoothed(model, 10, Gaussian(0.5), workers=2).certify(x.flip(0), PROCEDURE))
     assert backwards[::-1] == once
-    assert [votes(Smoothed(model, 10, Gaussian(0.5)).certify(one, PROCEDURE))[0] for one in x] == once
+    assert [votes(Smoothed(model, 10, Gaussian(0.5)).certify(one[None], PROCEDURE))[0] for one in x] == once
     assert votes(Smoothed(model, 10, Gaussian(0.5), seed=1).certify(x, PROCEDURE)) != once
 
 

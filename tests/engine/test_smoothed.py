@@ -23,10 +23,13 @@ def test_shapes_of_inputs() -> None:
     g = Smoothed(linear, 2, Gaussian(0.5))
     assert len(g.certify(torch.rand(4), QUICK)) == 1
     assert len(g.certify(torch.rand(3, 4), QUICK)) == 3
-    assert len(g.certify(torch.rand(1, 4, 4), QUICK)) == 1
     assert len(g.certify(torch.rand(2, 1, 4, 4), QUICK)) == 2
     assert len(g.certify(np.random.default_rng(0).random((2, 4)), QUICK)) == 2
     assert len(Smoothed(linear, 2, Gaussian(0.5), input_shape=(4, 4)).certify(torch.rand(4, 4), QUICK)) == 1
+    grey = Smoothed(linear, 2, Gaussian(0.5), input_shape=(4, 4))
+    assert len(grey.certify(torch.rand(5, 4, 4), QUICK)) == 5
+    image = Smoothed(linear, 2, Gaussian(0.5), input_shape=(5, 4, 4))
+    assert len(image.certify(torch.rand(5, 4, 4), QUICK)) == 1
 
 
 def test_certificate_says_what_it_is_about() -> None:
@@ -285,7 +288,7 @@ from smoothcert.procedures import Fixed
 from smoothcert.engine import Smoothed
 from smoothcert.noise import Gaussian
 g = Smoothed(lambda x: x[:, 0, :1, :2].flatten(1), 2, Gaussian(0.5), workers=2)
-g.certify(torch.rand(3, 224, 224), Fixed(n0=10, n=int(sys.argv[1])))
+g.certify(torch.rand(1, 3, 224, 224), Fixed(n0=10, n=int(sys.argv[1])))
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
 """
 

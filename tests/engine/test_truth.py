@@ -151,7 +151,7 @@ def test_l1_radii_reach_93_percent_of_the_truth(noise: Noise, margin: float) -> 
 
 def test_a_classifier_that_ignores_its_input_gets_the_largest_radius() -> None:
     smoothed = Smoothed(lambda x: torch.tensor([[0.0, 1.0, 0.0]]).expand(len(x), 3), 3, Gaussian(0.25))
-    certificate = smoothed.certify(torch.rand(3, 4, 4), Fixed(n=10_000))[0]
+    certificate = smoothed.certify(torch.rand(1, 3, 4, 4), Fixed(n=10_000))[0]
     assert certificate.label == 1
     assert certificate.radius == pytest.approx(0.25 * stats.norm.ppf(0.001 ** (1 / 10_000)), rel=1e-10)
 

@@ -22,7 +22,8 @@ def certified(label: int, radius: float, norm: str = "l2", **changes: Any) -> Ce
         "alpha": 0.001,
         "procedure": {"name": "simulated"},
         "answers": (("bound", Tally((1, 2, 3))),),
-        "noise": {"name": "gaussian" if norm == "l2" else "uniform", "sigma": radius, "norm": norm},
+        "noise": ({"name": "gaussian", "sigma": radius} if norm == "l2" else {"name": "uniform", "half_width": radius})
+        | {"norm": norm},
         "classifier": {"fingerprint": "f", "kind": "Net", "backend": {"name": "eager"}, "torch": "2"},
         "scope": Scope.OWN,
     }

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import smoothcert as sc
-from smoothcert.memory.protocol import inserted
+from smoothcert.memory.protocol import insert_in_order
 from smoothcert.procedures import Certificate
 
 QUICK = sc.Fixed(n0=20, n=300)
@@ -78,7 +78,7 @@ def test_inserted_waits_for_those_before() -> None:
     memory.heard = []
     found = sc.Smoothed(network(), 3, sc.Gaussian(0.5), workers=1).certify(points(1), QUICK)[0]
     decided = iter([(2, found), (0, found), (1, found), (3, found)])
-    got = inserted(memory, torch.arange(8.0).view(4, 2), decided)  # type: ignore[arg-type]
+    got = insert_in_order(memory, torch.arange(8.0).view(4, 2), decided)  # type: ignore[arg-type]
     assert next(got)[0] == 0
     assert memory.heard == [0.0], "the one that was decided first has to wait"
     assert [row for row, _ in got] == [1, 2, 3]

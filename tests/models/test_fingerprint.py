@@ -2,6 +2,7 @@ import collections
 import copy
 import enum
 import functools
+import importlib
 import io
 import itertools
 import logging
@@ -339,6 +340,59 @@ def test_a_number_that_is_global_counts(monkeypatch):
     before = fingerprint(Scaled())
     monkeypatch.setitem(globals(), "SCALE", 2.0)
     assert None is not before != fingerprint(Scaled())
+
+
+SETTINGS = """
+import types
+SCALE, UNUSED = 1.0, 1.0
+class Base:
+    SCALE = 1.0
+class Net(Base):
+    pass
+config = types.SimpleNamespace(SCALE=1.0, UNUSED=1.0)
+"""
+READERS = """
+import os, sys
+import torch
+from torch import nn
+import KIT.settings as settings
+import KIT
+from KIT.settings import config
+
+class Net(nn.Module):
+    def forward(self, x):
+        more = [y * settings.SCALE * torch.pi for y in x if sys.argv]
+        return sum(more) * KIT.settings.Net.SCALE + config.SCALE * len(os.sep)
+
+class Plain(nn.Module):
+    def forward(self, x):
+        return torch.relu(x)
+"""
+
+
+def test_what_is_read_through_a_module_counts(tmp_path: Path, monkeypatch):
+    """As of settings.SCALE: another value is another function. Not what nobody reads, nor what is Python's own."""
+    (tmp_path / "KIT").mkdir()
+    for name, text in {"__init__": "", "settings": SETTINGS, "readers": READERS}.items():
+        (tmp_path / "KIT" / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    try:
+        readers, settings = (importlib.import_module(f"KIT.{name}") for name in ("readers", "settings"))
+        before, plain = fingerprint(readers.Net()), fingerprint(readers.Plain())
+        assert None not in (before, plain)
+        for owner in (settings, settings.config):
+            monkeypatch.setattr(owner, "UNUSED", 2.0)
+        monkeypatch.setattr(sys, "argv", ["another process"])
+        assert fingerprint(readers.Net()) == before
+        found = {before}
+        for owner in (settings, settings.Base, settings.config):
+            monkeypatch.setattr(owner, "SCALE", 2.0)
+            found.add(fingerprint(readers.Net()))
+        assert len(found - {None}) == 4
+        assert fingerprint(readers.Plain()) == plain
+    finally:
+        for name in [name for name in sys.modules if name.partition(".")[0] == "KIT"]:
+            del sys.modules[name]
 
 
 def test_a_function_of_the_same_file_counts(monkeypatch):

@@ -10,7 +10,7 @@ import torch
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
 from smoothcert.noise import Ablation
-from smoothcert.stats.ablation import KEEP_BITS, _regions
+from smoothcert.noise.ablation import KEEP_BITS, _regions
 
 
 def exact_keep(noise: Ablation) -> Fraction:

@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
-from smoothcert.noise import Ablation, Gaussian, Laplace, Uniform
-from smoothcert.noise.ascent import CLAMP, Scale, ascend, plain, soft_radii, unit_draws
+from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
+from smoothcert.noise.ascent import CLAMP, ascend, searchable, soft_radii, unit_draws
 
 NOISES = [Gaussian(0.5), Uniform(0.5)]
 noises = pytest.mark.parametrize("noise", NOISES, ids=lambda noise: noise.name)
@@ -53,7 +53,7 @@ def test_one_step_by_hand() -> None:
 
 
 @noises
-def test_the_gradient_is_that_of_finite_differences(noise: Scale) -> None:
+def test_the_gradient_is_that_of_finite_differences(noise: Noise) -> None:
     model, (x, units, sigma) = net(), data()
     label = torch.tensor([0, 2])
 
@@ -68,7 +68,7 @@ def test_the_gradient_is_that_of_finite_differences(noise: Scale) -> None:
 
 
 @noises
-def test_inputs_do_not_meet_and_nothing_else_is_touched(noise: Scale) -> None:
+def test_inputs_do_not_meet_and_nothing_else_is_touched(noise: Noise) -> None:
     model, (x, units, sigma) = net(), data()
     both = ascend(model, noise, x, sigma, units, lr=0.1)
     alone = [ascend(model, noise, x[i : i + 1], sigma[i : i + 1], units[i : i + 1], lr=0.1) for i in range(2)]
@@ -92,7 +92,7 @@ def test_sure_scores_are_clamped_as_in_the_paper() -> None:
 
 
 def test_noise_that_is_chosen_with() -> None:
-    chosen = plain(Gaussian(0.25, grid=1 / 255, dim=3))
+    chosen = searchable(Gaussian(0.25, grid=1 / 255, dim=3))
     assert isinstance(chosen, Gaussian)
     assert (chosen.grid, chosen.sigma, chosen.dim) == (None, 0.25, 3)
     x = torch.rand(3)
@@ -100,7 +100,7 @@ def test_noise_that_is_chosen_with() -> None:
     same = chosen.draw(x.expand(5, 3), generator(0, "t", "sigma", 0)) - x
     torch.testing.assert_close(0.25 * units, same, rtol=0, atol=1e-6)
     with pytest.raises(InputError, match="ablation noise cannot be chosen per input"):
-        plain(Ablation(0.8))
+        searchable(Ablation(0.8))
     with pytest.raises(InputError, match="laplace noise has no differentiable radius; take the method bracket"):
         soft_radii(Laplace(0.5), torch.zeros(1, 1, 2), torch.ones(1), torch.zeros(1, dtype=torch.long))
 

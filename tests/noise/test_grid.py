@@ -16,12 +16,12 @@ from scipy import stats
 from smoothcert.core.randomness import generator
 from smoothcert.noise import grid
 from smoothcert.noise.gaussian import GaussianLaw
-from smoothcert.noise.grid import KEY_BITS, OPEN, REST_BITS, Law, draw_steps, finish, resolve, tables, thresholds
+from smoothcert.noise.grid import KEY_BITS, OPEN, REST_BITS, RoundedLaw, draw_steps, finish, resolve, tables, thresholds
 from smoothcert.noise.uniform import UniformLaw
 
 CPU = torch.device("cpu")
 ONE = 1 << KEY_BITS
-LAWS: list[Law] = [
+LAWS: list[RoundedLaw] = [
     GaussianLaw(0.25, 255), GaussianLaw(1.0, 255), GaussianLaw(0.12, 17), GaussianLaw(0.5, 1), GaussianLaw(1e-3, 255),
     UniformLaw(0.4, 255), UniformLaw(0.5, 4), UniformLaw(1.7320508, 16), UniformLaw(1e-3, 255),
 ]  # fmt: skip
@@ -32,7 +32,7 @@ def never() -> int:
     raise AssertionError("64 bits decide")
 
 
-def exact_floor(law: Law, j: int, unit: int) -> int:
+def exact_floor(law: RoundedLaw, j: int, unit: int) -> int:
     """P(k <= j) in units of 1/unit, rounded down, at 200 digits and by other means than the law's own."""
     mp = mpmath.MPContext()
     mp.dps = 200
@@ -44,7 +44,7 @@ def exact_floor(law: Law, j: int, unit: int) -> int:
 
 
 @every_law
-def test_thresholds_are_those_of_the_law(law: Law) -> None:
+def test_thresholds_are_those_of_the_law(law: RoundedLaw) -> None:
     """Every one, into tails below 2^-64, against 200 digits: rounded down, and symmetric."""
     found = thresholds(law)
     reach = law.reach(KEY_BITS)
@@ -60,7 +60,7 @@ def test_thresholds_are_those_of_the_law(law: Law) -> None:
 
 
 @every_law
-def test_moments_of_the_table(law: Law) -> None:
+def test_moments_of_the_table(law: RoundedLaw) -> None:
     """Mass 1; mean 0; variance that of the noise plus 1/12 (Sheppard), exact to e^-2(pi sigma q)^2 for a Gaussian."""
     reach = law.reach(KEY_BITS)
     masses = [Fraction(b - a, ONE) for a, b in pairwise([0, *thresholds(law), ONE])]
@@ -72,7 +72,7 @@ def test_moments_of_the_table(law: Law) -> None:
 
 
 @every_law
-def test_every_cell_that_decides_is_inside_one_interval(law: Law) -> None:
+def test_every_cell_that_decides_is_inside_one_interval(law: RoundedLaw) -> None:
     """All 2^16, in whole numbers: a decided cell has thresholds outside only, an open one has one inside."""
     floors, table, reach = thresholds(law), tables(law, CPU), law.reach(KEY_BITS)
     opened = 0
@@ -92,7 +92,7 @@ def test_every_cell_that_decides_is_inside_one_interval(law: Law) -> None:
 
 
 @every_law
-def test_64_bits_give_what_many_digits_give(law: Law) -> None:
+def test_64_bits_give_what_many_digits_give(law: RoundedLaw) -> None:
     """`finish` at, just below and just above thresholds, and at random, against the definition."""
     table, floors, reach = tables(law, CPU), thresholds(law), law.reach(KEY_BITS)
     if not len(table.rest):
@@ -129,7 +129,7 @@ def test_a_key_that_equals_a_threshold_takes_more_bits() -> None:
 
 
 @pytest.mark.parametrize("law", [GaussianLaw(0.25, 255), GaussianLaw(1.0, 255), GaussianLaw(0.5, 1)], ids=str)
-def test_the_far_tails(law: Law) -> None:
+def test_the_far_tails(law: RoundedLaw) -> None:
     """First 64 bits all 0 or all 1, beyond 9 sigma: what follows decides, by the law at 200 digits."""
     assert isinstance(law, GaussianLaw)
     for further in (1, 2**20, 2**63, ONE - 1):

@@ -13,10 +13,9 @@ from torch import Tensor
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
 from smoothcert.engine import Smoothed
-from smoothcert.noise import Gaussian, Uniform
+from smoothcert.noise import Gaussian, Noise, Uniform
 from smoothcert.noise.gridded import GriddedNoise
 from smoothcert.procedures import Fixed, Sequential
-from smoothcert.stats.geometry import RecordedGeometry
 
 UNLIKELY = 1e-6
 PIXELS = torch.from_numpy(np.arange(256, dtype=np.uint8).astype(np.float32) / np.float32(255))
@@ -187,9 +186,9 @@ def test_an_input_beside_the_grid_pays_for_the_way() -> None:
     assert "offset" not in on.noise
     assert 0.8 / 255 <= beside.noise["offset"] <= 1.01 / 255
     for certificate in (on, beside):
-        assert RecordedGeometry.of(certificate.noise).radius(certificate.p_lower) == certificate.radius
+        assert Noise.from_description(certificate.noise).radius(certificate.p_lower) == certificate.radius
     on, beside = smoothed.certify(x, Sequential(radius=(0.1, 0.3), n=2000))
-    assert beside.p_lower == 0 or beside.p_lower == RecordedGeometry.of(beside.noise).required_p(beside.radius)
+    assert beside.p_lower == 0 or beside.p_lower == Noise.from_description(beside.noise).required_p(beside.radius)
 
 
 def test_certificates_are_replayed() -> None:
@@ -197,7 +196,7 @@ def test_certificates_are_replayed() -> None:
     noise = Gaussian(0.25, grid=1 / 255)
     x = PIXELS[torch.randint(256, (5, 3, 4, 4), generator=torch.Generator().manual_seed(0))]
     model = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(48, 5, bias=False))
-    alone = [Smoothed(model, 5, noise, batch_size=128).certify(row, Fixed(n=1000))[0].p_lower for row in x]
+    alone = [Smoothed(model, 5, noise, batch_size=128).certify(row[None], Fixed(n=1000))[0].p_lower for row in x]
     for batch_size in (50, 1024):
         together = Smoothed(model, 5, noise, batch_size=batch_size).certify(x, Fixed(n=1000))
         assert [certificate.p_lower for certificate in together] == alone

@@ -1,16 +1,22 @@
 import csv
 import io
+from typing import Any
 
 import pytest
 
-from smoothcert.analysis import Results, summarise, upper_envelope
+from smoothcert.analysis import Results, Settings, oracle, summarise
+from smoothcert.noise import Gaussian
 from smoothcert.present import comma_separated, latex, rich_table
 from smoothcert.present.tables import markdown
+from smoothcert.procedures import Ask, Staged, converse
 from smoothcert.runs import Record
+from smoothcert.stats import Tally
 
 
-def of_radii(*radii: float, name: str = "a", **settings: object) -> Results:
-    return Results(name, tuple(Record(i, 1, 1, r, 110, 0.25) for i, r in enumerate(radii)), settings=settings)
+def of_radii(*radii: float, name: str = "a", **settings: Any) -> Results:
+    return Results(
+        name, tuple(Record(i, 1, 1, r, 110, 0.25) for i, r in enumerate(radii)), settings=Settings(**settings)
+    )
 
 
 def run(name: str, seed: int, *radii: float) -> Results:
@@ -51,13 +57,41 @@ def test_nothing_is_best_where_nothing_competes() -> None:
     a, b = of_radii(0.2, 0.4), of_radii(0.3, 0.3, name="b")
     assert r"\textbf" not in latex(summarise([a], [0]))
     assert r"\textbf{0" not in latex(summarise([a, of_radii(0.3, name="fewer")], [0])), "other inputs: a warning"
-    with_envelope = body(latex(summarise([a, b, upper_envelope([a, b])], [0.35])))
-    assert with_envelope[-1] == ["best of each input (UE)", "0.3500", "50.0"]
-    assert with_envelope[2][2] == r"\textbf{50.0}"
+    beside = body(latex(summarise([a, b, oracle([a, b])], [0.35], envelope=True)))
+    # a is right to 0.2, 0.4; b to 0.3, 0.3: the oracle takes 0.3 and 0.4, the largest ACR of one is 0.3
+    assert beside[-2:] == [["oracle (best of each input)", "0.3500", "50.0"], ["Upper envelope (UE)", "0.3000", "50.0"]]
+    assert beside[-4][2] == r"\textbf{50.0}"
+
+
+def test_the_envelope_and_what_was_not_asked_are_in_every_format() -> None:
+    a, b = of_radii(0.2, 0.4), of_radii(0.3, 0.3, name="b")
+    summary = summarise([a, b], [0.35], envelope=True)
+    *_, row = csv.DictReader(io.StringIO(comma_separated(summary)))
+    assert (row["name"], row["ACR"], row["ACR low"], row["% at 0.35"]) == ("upper envelope (UE)", "0.3000", "", "50.0")
+    assert "| upper envelope (UE) |  |  | 0.3000 | 50.0 |  |  |  |" in markdown(summary)
+    assert [str(column.cells[-1]) for column in rich_table(summary).columns] == ["0.3000", "50.0", ""]
+    decided = summarise([staged(0.25)], [0.25, 0.5], envelope=False)
+    (row,) = csv.DictReader(io.StringIO(comma_separated(decided)))
+    assert (row["% at 0.25"], row["% at 0.5"], row["% at 0.5 low"]) == ("100.0", "", "")
+    assert body(latex(decided))[-1][-1] == "--"
+    assert "--: not asked." in latex(decided)
+    assert "| not asked |" in markdown(decided)
+    assert [str(column.cells[-1]) for column in rich_table(decided).columns][2] == "–"
+    assert decided.to_json()["rows"][0]["accuracy"][1]["value"] is None
+
+
+def staged(radius: float) -> Results:
+    """A run of two inputs that decided one radius, and certified it."""
+
+    def draw(ask: Ask) -> Tally:
+        return Tally((ask.n, 0))
+
+    made = converse(Staged(radius=radius, stages=(100, 1_000, 120_000)).certify(Gaussian(0.25)), draw)
+    return Results("staged", tuple(Record.of(i, 0, made, 0.1) for i in range(2)))
 
 
 def test_warnings_and_notes_are_in_the_caption() -> None:
-    doubtful = Results("a_1", (Record(0, 1, 1, 0.5),), settings={"note": "rounded"}, warnings=("truncated",))
+    doubtful = Results("a_1", (Record(0, 1, 1, 0.5),), settings=Settings(note="rounded"), warnings=("truncated",))
     text = latex(summarise([doubtful]))
     assert r"\textbf{Warning.} a\_1: truncated." in text
     assert "Note: rounded." in text
@@ -85,5 +119,6 @@ def test_averages_are_in_every_format() -> None:
     assert (row["% at 0.3"], row["% at 0.3 sd"], row["ACR low"]) == ("75.0", "35.4", "")
     assert body(latex(summary))[-1] == ["mean of 2: seed*", r"0.4500 $\pm$ 0.2122", r"75.0 $\pm$ 35.4"]
     assert "| mean of 2: seed* |  |  | 0.4500 ± 0.2122 | 75.0 ± 35.4 |  |  |  |" in markdown(summary)
-    cells = [str(list(column.cells)[-1]) for column in rich_table(summary).columns]
-    assert cells == ["mean of 2: seed*", "\n±", "0.4500\n0.2122", "75.0\n35.4", ""]
+    table = rich_table(summary)
+    assert [str(column.cells[-1]) for column in table.columns] == ["0.4500\n0.2122", "75.0\n35.4", ""]
+    assert (str(table.names[-1]), table.labels[-1]) == ("mean of 2: seed*", ("", "±"))

@@ -3,6 +3,8 @@
 import base64
 import io
 import json
+import math
+import os
 import re
 import subprocess
 import sys
@@ -15,11 +17,13 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from smoothcert.analysis import Results, read, read_all
+from smoothcert.analysis import Results, Settings, oracle, read, read_all
 from smoothcert.core.errors import InputError
+from smoothcert.noise import Gaussian
 from smoothcert.present.report import write_report
-from smoothcert.procedures import ABSTAIN, Scope
+from smoothcert.procedures import ABSTAIN, Ask, Fixed, Procedure, Scope, Sequential, converse
 from smoothcert.runs import Record
+from smoothcert.stats import Tally
 
 HOSTILE = "</script><img src=x onerror=alert(1)>"
 LOG = "idx\tlabel\tpredict\tradius\tcorrect\ttime\n" + "".join(
@@ -113,6 +117,69 @@ def test_logs_and_runs_mix(make_run: Callable[..., Path], tmp_path: Path) -> Non
     assert log["seconds"]["text"] == "1.5"
 
 
+def certified(name: str, procedure: Procedure, shares: list[float], **more: Any) -> Results:
+    """Input i gets this share of votes for class 0, which is right, of one classifier."""
+    records = []
+    for i, share in enumerate(shares):
+
+        def draw(ask: Ask, share: float = share) -> Tally:
+            return Tally((round(ask.n * share), ask.n - round(ask.n * share)))
+
+        records.append(Record.of(i, 0, converse(procedure.certify(Gaussian(0.5)), draw), 0.1))
+    about: dict[str, Any] = {"classifier": {"fingerprint": "a"}, "noise": {"name": "gaussian", "sigma": 0.5}}
+    settings = about | {"procedure": procedure.describe(), "fixed_draws": procedure.fixed_draws()} | more
+    return Results(name, tuple(records), settings=Settings(**settings))
+
+
+FIXED = certified("fixed", Fixed(n=10_000), [1.0, 1.0, 0.9, 0.4])
+QUICK = certified("quick", Sequential(radius=[0.25, 0.5], n=10_000), [1.0, 1.0, 0.9, 0.4])
+
+
+def test_what_was_not_asked_is_not_0(tmp_path: Path) -> None:
+    page = model(write_report([FIXED, QUICK], tmp_path / "r.html", radii=[0.5, 1.0]))
+    fixed, quick = page["runs"]
+    assert (fixed["asked"], quick["asked"]) == (None, 0.5)
+    assert [share["text"] for share in fixed["accuracy"]] == ["75.0", "50.0"]
+    assert [share["text"] for share in quick["accuracy"]] == ["75.0", "not asked"]
+    assert quick["accuracy"][1]["value"] is None
+    page = model(write_report([QUICK], tmp_path / "r.html", radii=[1.0]))
+    assert page["runs"][0]["sentence"] == "quick: not asked about radius 1"
+
+
+def test_cards_that_look_the_same_say_what_differs(tmp_path: Path) -> None:
+    other = certified("other", Fixed(n=10_000), [1.0] * 4, classifier={"fingerprint": "b"})
+    unlike = certified("unlike", Sequential(radius=0.5, n=10_000), [1.0, 1.0, 0.9, 0.9])
+    again = certified("again", Fixed(n=10_000), [1.0, 1.0, 0.9, 0.4])
+    runs = model(write_report([FIXED, QUICK, other, unlike, again], tmp_path / "r.html"))["runs"]
+    draws = math.fsum(r.draws or 0 for r in QUICK.records) / 4
+    factor = math.floor(10_100 / draws)
+    assert factor >= 10
+    assert runs[0]["beside"] == runs[2]["beside"] == "", "the first of its classifier"
+    assert runs[1]["beside"] == f"The same answers as fixed at radius 0.25 and 0.5, with {factor} times fewer draws."
+    assert runs[3]["beside"].startswith("1 of 4 answers differ from fixed at radius 0.5, with ")
+    assert runs[4]["beside"] == "The same answers as fixed, with as many draws."
+    assert [run["procedure"] for run in runs[:2]] == ["fixed, n = 10,000", "sequential at radius 0.25 and 0.5"]
+
+
+def test_an_oracle_claims_nothing(tmp_path: Path) -> None:
+    pair = [results("a"), results("b")]
+    run = model(write_report([*pair, oracle(pair)], tmp_path / "r.html"))["runs"][2]
+    assert run["name"] == "oracle (best of each input)"
+    assert "No classifier does that; nothing is claimed" in run["claims"]
+
+
+def test_a_disk_that_fills_leaves_what_was_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "r.html").write_text("old")
+
+    def full(_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "fsync", full)
+    with pytest.raises(InputError, match="No space left on device"):
+        write_report([results()], tmp_path / "r.html")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("r.html", "old")]
+
+
 def test_hostile_names_stay_text(tmp_path: Path) -> None:
     hostile = results(HOSTILE)
     names = {HOSTILE: [HOSTILE, HOSTILE + "'\"&\u2028"]}
@@ -183,7 +250,7 @@ def test_nothing_half_written_and_no_equal_names(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be written"):
         write_report([results()], tmp_path / "nowhere" / "r.html")
     (tmp_path / "folder.html").mkdir()
-    with pytest.raises(InputError, match="cannot be written"):
+    with pytest.raises(InputError, match="is a folder; give the name of a file"):
         write_report([results()], tmp_path / "folder.html")
     with pytest.raises(InputError, match="different names"):
         write_report([results(), results()], tmp_path / "r.html")
@@ -193,7 +260,7 @@ def test_nothing_half_written_and_no_equal_names(tmp_path: Path) -> None:
 
 
 def test_whole_radii_have_whole_steps_and_nothing_right_still_makes_a_page(tmp_path: Path) -> None:
-    ablation = Results("l0", tuple(Record(i, 0, 0, float(i)) for i in range(5)), settings={"norm": "l0"})
+    ablation = Results("l0", tuple(Record(i, 0, 0, float(i)) for i in range(5)), settings=Settings(norm="l0"))
     page = model(write_report([ablation], tmp_path / "r.html"))
     assert page["scale"] == {"max": 4.0, "step": 1.0}
     assert page["picked"] in page["radii"]

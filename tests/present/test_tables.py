@@ -1,21 +1,23 @@
 import io
 import json
 import math
+from collections import Counter
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from smoothcert.analysis import Results, read, summarise, usual_radii
+import smoothcert as sc
+from smoothcert.analysis import Results, Settings, compare, read, summarise, usual_radii
 from smoothcert.core.errors import InputError
-from smoothcert.present import markdown, rich_table
+from smoothcert.present import comparison_table, markdown, rich_table
 from smoothcert.runs import Record
 from smoothcert.stats.rounding import down, percent, up
 
 
 def of_radii(*radii: float, name: str = "a", **settings) -> Results:
-    return Results(name, tuple(Record(i, 1, 1, r) for i, r in enumerate(radii)), settings=settings)
+    return Results(name, tuple(Record(i, 1, 1, r) for i, r in enumerate(radii)), settings=Settings(**settings))
 
 
 def rendered(summary, width: int = 100) -> str:
@@ -155,17 +157,47 @@ def test_nothing_to_summarise_is_refused() -> None:
         summarise([of_radii(0.5)], [-1.0])
 
 
-def test_the_terminal_table_cuts_no_number_at_100_columns() -> None:
-    long = "a_very_long_name_of_a_run_that_nobody_would_choose_but_somebody_has_" * 2
-    some = [of_radii(*[i / 100 for i in range(400)], name=long, noise={"name": "gaussian", "sigma": 1.0}) for _ in "ab"]
-    text = rendered(summarise(some))
+LONG = "a_very_long_name_of_a_run_that_nobody_would_choose_but_somebody_has_" * 2
+
+
+@pytest.mark.parametrize("width", [20, 30, 40, 50, 60, 70, 80, 90, 100, 120, 160])
+@pytest.mark.parametrize("name", ["a", "cohen_cifar10_resnet110_sigma0.25", LONG], ids=["short", "usual", "long"])
+def test_the_terminal_table_cuts_no_digit_at_any_width(width: int, name: str) -> None:
+    some = [
+        of_radii(*[i / 100 for i in range(400)], name=name, noise={"name": "gaussian", "sigma": 1.0}),
+        of_radii(*[i / 130 for i in range(400)], name=f"{name}2"),
+    ]
+    summary = summarise(some, envelope=True)
+    text = rendered(summary, width)
     assert "…" not in text
-    assert max(map(len, text.splitlines())) <= 100
-    assert "100.0" in text
-    # Clopper-Pearson for 400 of 400: 0.025^(1/400) = 0.99082, rounded down
-    assert "99.0" in text
-    assert "1.9950" in text  # the mean of 0, 0.01, ..., 3.99
-    assert "gaussian sigma=1.0" in " ".join(text.split())
+    assert max(map(len, text.splitlines())) <= width
+    words = Counter(text.split())
+    numbers = Counter[str]()
+    for row in summary.rows:
+        ends = row.acr_interval
+        numbers.update([down(row.acr, 4), down(ends.low, 4), up(ends.high, 4)])
+        for share in [*row.accuracy, row.abstentions]:
+            assert share is not None
+            numbers.update([percent(share.value), percent(share.interval.low)])
+            numbers.update([percent(share.interval.high, ceiling=True)])
+    # The ACR stands there once in a number: the mean of 0, 0.01, ..., 3.99; Clopper-Pearson of 400 of 400 is 99.08.
+    assert (numbers["1.9950"], numbers["100.0"] > 0, numbers["99.0"] > 0) == (1, True, True)
+    missing = {number: count - words[number] for number, count in numbers.items() if words[number] < count}
+    assert not missing, text
+
+
+def test_a_comparison_cuts_no_digit_at_any_width() -> None:
+    a, b = (of_radii(*[i / d for i in range(400)], name=f"{LONG}{d}") for d in (100, 130))
+    for width in (20, 40, 60, 80, 120):
+        console = Console(width=width, file=io.StringIO(), force_terminal=False)
+        compared = compare(a, b)
+        console.print(comparison_table(compared))
+        text = console.file.getvalue()  # type: ignore[attr-defined]
+        assert max(map(len, text.splitlines())) <= width
+        expected = [down(compared.acr_a, 4), down(compared.acr_b, 4)]
+        expected += [percent(share.value) for at in compared.accuracy for share in (at.a, at.b)]
+        missing = Counter(expected) - Counter(text.split())
+        assert not missing, text
 
 
 def test_more_radii_than_columns_go_on_below() -> None:
@@ -173,7 +205,7 @@ def test_more_radii_than_columns_go_on_below() -> None:
     assert "…" not in text
     assert max(map(len, text.splitlines())) <= 100
     for i in range(20):
-        assert f" {repr(i / 5).removesuffix('.0')} " in text
+        assert repr(i / 5).removesuffix(".0") in text.split()
 
 
 def test_markup_in_names_is_printed_as_it_is() -> None:
@@ -186,7 +218,7 @@ def test_markdown_by_hand() -> None:
         Record(20 * i, 1, p, r, 110, 0.25) for i, (p, r) in enumerate([(1, 0.29), (1, 0.5), (2, 1.0), (-1, 0.0)])
     )
     log = Results(
-        "a|b", records, settings={"noise": {"name": "gaussian", "sigma": 0.5}, "note": "rounded"}, warnings=("w",)
+        "a|b", records, settings=Settings(noise={"name": "gaussian", "sigma": 0.5}, note="rounded"), warnings=("w",)
     )
     lines = markdown(summarise([log], [0, 0.3])).splitlines()
     # Clopper-Pearson at 95%: 2 of 4 is 0.0676-0.9324, 1 of 4 is 0.0063-0.8059; the ACR is (0.29 + 0.5) / 4 = 0.1975
@@ -209,3 +241,11 @@ def test_notes_name_whom_they_concern() -> None:
     a, b = of_radii(0.5, name="a", note="rounded"), of_radii(0.5, name="b")
     assert summarise([a, b]).notes == ("a: rounded",)
     assert summarise([a, a]).notes == ("rounded",)
+
+
+def test_what_people_see_is_public() -> None:
+    assert "present" in sc.__all__
+    assert (sc.present.markdown, sc.present.rich_table) == (markdown, rich_table)
+    assert all(
+        hasattr(sc.present, name) for name in ("latex", "comma_separated", "radius_accuracy", "comparison_table")
+    )

@@ -158,5 +158,5 @@ def test_a_start_after_the_end_is_said() -> None:
 
 @pytest.mark.parametrize("noise", [Laplace(0.5), GaussianNoise(0.5, grid=1 / 255)], ids=["laplace", "grid"])
 def test_noise_that_cannot_be_improved(noise: Noise) -> None:
-    with pytest.raises(InputError, match="ds2 needs an objective that classifies, and gaussian or uniform noise"):
+    with pytest.raises(InputError, match="ds2 needs an objective that classifies, and noise with a differentiable"):
         train(model(), data(), Gaussian(noise), epochs=1, ds2=DS2(start=0))

@@ -1,3 +1,4 @@
+import json
 import math
 
 import pytest
@@ -58,3 +59,5 @@ def test_what_is_no_schedule() -> None:
 def test_every_schedule_is_listed_and_described() -> None:
     assert set(SCHEDULES) == {"constant", "step", "cosine", "one-cycle"}
     assert Step(milestones=(2, 3)).describe() == {"name": "step", "every": None, "milestones": [2, 3], "drop": 0.1}
+    for schedule in (Constant(), Step(every=3), Step(milestones=(2, 3)), Cosine(), OneCycle(rise=0.2)):
+        assert Schedule.from_description(json.loads(json.dumps(schedule.describe()))) == schedule

@@ -1,196 +1,166 @@
-"""A run that is killed at any moment and resumed has the same records as one that was not."""
+"""`sc.certify` with whatever people bring, and all that a `Run` does."""
 
-import contextlib
-import os
-import random
-import signal
-import subprocess
-import sys
-import time
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
-from simulated_runs import read_run
+from simulated_runs import made_of, read_run, write_run
 
-from smoothcert.audit import audit_run
-from smoothcert.core.errors import InputError
-from smoothcert.datasets import Subset, load
-from smoothcert.engine import Smoothed
-from smoothcert.models import Architecture, build, save
-from smoothcert.noise import Gaussian
-from smoothcert.procedures import Fixed, Sequential
-from smoothcert.runs import Run
-from smoothcert.workflows.certify import certify_into, run_config
+import smoothcert as sc
+from smoothcert.models import Architecture, build
 
-INPUTS = 40
+FEW = {"noise": sc.Gaussian(sigma=0.25, grid=1 / 255), "procedure": sc.Fixed(n0=20, n=200), "workers": 1}
+SUBSET = sc.datasets.Subset(limit=3)
+SPEC = Architecture("lenet", 10, (1, 8, 8))
 
 
-def checkpoint(folder: Path) -> Path:
-    spec = Architecture("lenet", 10, (1, 8, 8))
-    save(folder / "net.safetensors", build(spec, seed=0), spec, {"noise": Gaussian(0.25).describe()})
-    return folder / "net.safetensors"
+def certificates(run: sc.Run) -> list[dict[str, Any]]:
+    return [certificate.to_json() for certificate in run.certificates()]
 
 
-def command(model: Path, out: Path) -> list[str]:
-    options = f"--data digits --n 2000 --every 5 --limit {INPUTS} --workers 1"
-    return [sys.executable, "-m", "smoothcert", "certify", "--model", str(model), "--out", str(out), *options.split()]
+@pytest.fixture(scope="module")
+def model() -> torch.nn.Module:
+    return build(SPEC, seed=0)
 
 
-def lines(out: Path) -> int:
-    file = out / "records.jsonl"
-    return file.read_bytes().count(b"\n") if file.exists() else 0
+@pytest.fixture(scope="module")
+def run(model: torch.nn.Module, tmp_path_factory: pytest.TempPathFactory) -> sc.Run:
+    return sc.certify(model, "digits", out=tmp_path_factory.mktemp("runs") / "run", subset=SUBSET, **FEW)
 
 
-def without_times(out: Path) -> list[dict[str, Any]]:
-    return [{key: value for key, value in line.items() if key != "seconds"} for line in read_run(out)[1]]
+def test_a_module_its_file_and_its_arrays_have_the_same_certificates(
+    run: sc.Run, model: torch.nn.Module, tmp_path: Path
+) -> None:
+    data, wanted = sc.datasets.load("digits"), certificates(run)
+    assert len(wanted) == 3
+    sc.save_model(tmp_path / "net.safetensors", model, SPEC, details={"by": "me"})
+    loaded = sc.load_model(tmp_path / "net.safetensors")
+    sc.save_model(tmp_path / "again.safetensors", loaded)
+    again = sc.load_model(tmp_path / "again.safetensors")
+    assert (again.fingerprint, again.details) == (loaded.fingerprint, {"by": "me"})
+    x, y = data.inputs[:3], data.labels[:3]
+    np.savez(tmp_path / "mine.npz", x=x, y=y)
+    given: dict[str, tuple[Any, Any]] = {
+        "file": (tmp_path / "net.safetensors", "digits"),
+        "loaded": (loaded, data),
+        "arrays": (model, (x, y)),
+        "floats": (model, (torch.from_numpy(x / np.float32(255)), list(y))),
+        "npz": (str(tmp_path / "again.safetensors"), str(tmp_path / "mine.npz")),
+    }
+    for name, (one, of) in given.items():
+        made = sc.certify(one, of, out=tmp_path / name, subset=SUBSET, **FEW)
+        assert certificates(made) == wanted, name
 
 
-@pytest.mark.slow
-def test_ten_kills_change_nothing(tmp_path: Path) -> None:
-    model, random_ = checkpoint(tmp_path), random.Random(0)
-    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
-    subprocess.run(command(model, tmp_path / "whole"), check=True, capture_output=True, env=environment)
-    out, killed = tmp_path / "killed", 0
-    while killed < 10:
-        process = subprocess.Popen(
-            command(model, out), stderr=subprocess.DEVNULL, stdout=subprocess.DEVNULL, env=environment
-        )
-        before = lines(out)
-        while process.poll() is None and lines(out) < before + 2:
-            time.sleep(0.005)
-        time.sleep(random_.uniform(0, 0.1))
-        if process.poll() is None:
-            process.send_signal(signal.SIGKILL)
-            process.wait()
-            killed += 1
-        else:
-            break
-    assert killed == 10, "the run ended before it was killed ten times: give it more inputs"
-    assert 0 < lines(out) < INPUTS
-    subprocess.run(command(model, out), check=True, capture_output=True, env=environment)
-    whole, resumed = without_times(tmp_path / "whole"), without_times(out)
-    assert sorted(record["index"] for record in resumed) == [5 * i for i in range(INPUTS)], "none lost, none doubled"
-    assert sorted(resumed, key=lambda r: r["index"]) == sorted(whole, key=lambda r: r["index"])
-    assert Run.open(out).config == Run.open(tmp_path / "whole").config
-    assert audit_run(Run.open(out)).findings == ()
+def test_the_same_call_again_goes_on_and_another_is_refused(
+    run: sc.Run, model: torch.nn.Module, tmp_path: Path
+) -> None:
+    made = sc.certify(model, "digits", out=tmp_path / "run", subset=SUBSET, **FEW)
+    file = made.path / "records.jsonl"
+    file.write_bytes(file.read_bytes().splitlines(keepends=True)[0])
+    again = sc.certify(model, "digits", out=tmp_path / "run", subset=SUBSET, **FEW)
+    assert certificates(again) == certificates(run)
+    assert (tmp_path / "run" / "progress.log").read_text().count("certify: started") == 2
+    with pytest.raises(sc.InputError, match="Give another --out, or the old --seed"):
+        sc.certify(model, "digits", out=tmp_path / "run", subset=SUBSET, seed=1, **FEW)
 
 
-@pytest.mark.slow
-def test_ctrl_c_leaves_a_run_that_resumes(tmp_path: Path) -> None:
-    model, out = checkpoint(tmp_path), tmp_path / "run"
-    process = subprocess.Popen(
-        command(model, out),
-        stderr=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-        # A shell starts background jobs with SIGINT ignored, and children inherit that.
-        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509
-    )
-    while process.poll() is None and lines(out) < 3:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGINT)
-    _, errors = process.communicate()
-    assert process.returncode == 130
-    assert "run the same command again" in errors
-    assert "Traceback" not in errors
-    assert 3 <= lines(out) < INPUTS
-    subprocess.run(command(model, out), check=True, capture_output=True)
-    assert lines(out) == INPUTS
-
-
-def test_resume_certifies_only_what_is_missing(tmp_path: Path) -> None:
-    data = load("digits")
-    smoothed = Smoothed(build(Architecture("lenet", 10, (1, 8, 8)), seed=0), 10, Gaussian(0.25), workers=1)
-    config = run_config(smoothed, Fixed(n=100), data, Subset(limit=6))
-    run = Run.start(tmp_path, config)
-    seen: list[int] = []
-
-    def stop_after_two(record: object) -> None:
-        seen.append(record.index)  # type: ignore[attr-defined]
-        if len(seen) == 2:
-            raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        certify_into(run, smoothed, Fixed(n=100), data, on_record=stop_after_two)
-    assert len(run.records()) == 2, "what was announced is on disk"
-    certify_into(Run.start(tmp_path, config), smoothed, Fixed(n=100), data, on_record=lambda r: seen.append(r.index))
-    assert sorted(seen) == list(range(6))
-    labels = {record.index: record.label for record in run.records()}
-    assert labels == {i: int(data.labels[i]) for i in range(6)}
-
-
-def test_a_sequential_run_interrupted_inside_looks_is_the_same(tmp_path: Path) -> None:
-    """Stopped after any number of draws and resumed, again and again: looks are never repeated with luck."""
-    data, procedure = load("digits"), Sequential(radius=[0.05, 0.1], n=3_000)
-    smoothed = Smoothed(build(Architecture("lenet", 10, (1, 8, 8)), seed=0), 10, Gaussian(0.25), workers=1)
-    config = run_config(smoothed, procedure, data, Subset(limit=5))
-    whole = Run.start(tmp_path / "whole", config)
-    certify_into(whole, smoothed, procedure, data)
-    run, random_ = Run.start(tmp_path / "stopped", config), random.Random(0)
-    for _ in range(30):
-        left = [random_.randrange(100, 4_000)]
-
-        def stop(draws: int, left: list[int] = left) -> None:
-            left[0] -= draws
-            if left[0] < 0:
-                raise KeyboardInterrupt
-
-        with contextlib.suppress(KeyboardInterrupt):
-            certify_into(run, smoothed, procedure, data, on_draws=stop)
-    certify_into(run, smoothed, procedure, data)
-    assert [r.certificate for r in run.records()] == [r.certificate for r in whole.records()]
-    assert len({r.certificate.draws for r in run.records() if r.certificate}) > 1, "inputs differ in how long they take"
-
-
-def test_the_records_draw_the_same_noise_again(tmp_path: Path) -> None:
-    """A record holds what is needed to draw its votes again: seed, input, noise, procedure."""
-    data = load("digits")
-    model = build(Architecture("lenet", 10, (1, 8, 8)), seed=0)
-    smoothed = Smoothed(model, 10, Gaussian(0.25), seed=11, workers=1)
-    run = Run.start(tmp_path, run_config(smoothed, Fixed(n=300), data, Subset(start=3, every=7, limit=3)))
-    certify_into(run, smoothed, Fixed(n=300), data)
-    for record in Run.open(tmp_path).records():
-        old = record.certificate
-        assert old is not None
-        again = Smoothed(model, 10, Gaussian(old.noise["sigma"]), seed=old.seed).certify(
-            data.tensors([record.index]), Fixed(n0=old.procedure["n0"], n=old.procedure["n"], alpha=old.alpha)
-        )[0]
-        assert again == old
-
-
-def test_a_model_for_fewer_classes_is_refused() -> None:
-    smoothed = Smoothed(lambda x: torch.zeros(len(x), 3), 3, Gaussian(0.25))
-    with pytest.raises(InputError, match="has 10 classes but the model answers 3"):
-        run_config(smoothed, Fixed(n=100), load("digits"), Subset())
-
-
-def test_a_run_is_never_continued_with_something_else(tmp_path: Path) -> None:
-    data = load("digits")
-    net = build(Architecture("lenet", 10, (1, 8, 8)), seed=0)
-    smoothed, procedure = Smoothed(net, 10, Gaussian(0.25), workers=1), Fixed(n=100)
-    run = Run.start(tmp_path / "net", run_config(smoothed, procedure, data, Subset(limit=2)))
-    for what, others in {
-        "classifier": (
-            Smoothed(build(Architecture("lenet", 10, (1, 8, 8)), seed=1), 10, Gaussian(0.25)),
-            procedure,
-            data,
-        ),
-        "noise": (Smoothed(net, 10, Gaussian(0.5), workers=1), procedure, data),
-        "procedure": (smoothed, Fixed(n=101), data),
-        "seed": (Smoothed(net, 10, Gaussian(0.25), seed=1), procedure, data),
-        "data": (smoothed, procedure, load("digits", "train")),
-    }.items():
-        with pytest.raises(InputError, match=f"started with another {what}"):
-            certify_into(run, *others)
-    assert run.records() == []
-
+def test_a_function_without_a_fingerprint_is_certified_but_not_resumed(tmp_path: Path) -> None:
     def function(x: torch.Tensor) -> torch.Tensor:
-        return torch.zeros(len(x), 10)
+        return x.flatten(1)[:, :5]
 
-    plain = Smoothed(function, 10, Gaussian(0.25))
-    run = Run.start(tmp_path / "function", run_config(plain, procedure, data, Subset(limit=2)))
-    certify_into(run, plain, procedure, data)
-    with pytest.raises(InputError, match="without a fingerprint"):
-        certify_into(run, plain, procedure, data)
+    data = sc.datasets.load("digits").inputs[:2], np.array([0, 1])
+    made = sc.certify(function, data, out=tmp_path / "run", **FEW)
+    assert made.config.num_classes == 5, "it was asked"
+    assert len(made.certificates()) == 2
+    with pytest.raises(sc.InputError, match="without a fingerprint"):
+        sc.certify(function, data, out=tmp_path / "run", **FEW)
+
+
+def test_a_model_that_does_not_classify_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(sc.InputError, match=r"must answer a score per class, \(B, C\), got \(1, 1, 8, 8\)"):
+        sc.certify(torch.nn.Identity(), "digits", out=tmp_path / "run", **FEW)
+    with pytest.raises(sc.InputError, match=r"--data must be \(inputs, labels\), got 3 values"):
+        sc.certify(torch.nn.Flatten(), ([0], [0], [0]), out=tmp_path / "run", **FEW)  # type: ignore[arg-type]
+    assert not (tmp_path / "run").exists()
+
+
+def test_asking_for_the_number_of_classes_leaves_a_module_as_it_was(tmp_path: Path) -> None:
+    net = torch.nn.Sequential(torch.nn.Flatten(), torch.nn.BatchNorm1d(64), torch.nn.Linear(64, 10)).train()
+    before = {name: value.clone() for name, value in net.state_dict().items()}
+    sc.certify(net, "digits", out=tmp_path / "run", subset=SUBSET, **FEW)
+    assert net.training
+    assert all(torch.equal(value, before[name]) for name, value in net.state_dict().items())
+
+
+def test_what_a_run_tells(run: sc.Run, tmp_path: Path) -> None:
+    opened = sc.Run.open(str(run.path))
+    assert certificates(opened) == certificates(run)
+    assert opened.summary([0, 0.1]).radii == (0, 0.1)
+    assert "ACR" in opened.table()
+    assert opened.table(form="csv").startswith("name,")
+    with pytest.raises(sc.InputError, match="form must be terminal, markdown, latex, csv, got 'word'"):
+        opened.table(form="word")
+    assert opened.outcome.inputs == 3
+    assert "inputs planned" in repr(opened)
+    page = opened.report(tmp_path / "page.html")
+    assert "data:image/png" in page.read_text()
+    assert sc.compare(run, opened.results()).acr_difference == 0
+
+
+def test_it_is_audited_with_what_it_was_made_of(run: sc.Run, model: torch.nn.Module) -> None:
+    checked = run.verify(model, fresh=100, pick=5)
+    assert (checked.holds, checked.status, checked.holding, checked.pick) == (True, 0, 3, 5)
+    assert [level[:7] for level in checked.levels] == ["level 1", "level 2", "level 3"]
+    assert "3 of 3 records hold" in str(checked)
+    assert "--pick 5" in checked.notes[-1]
+    assert sc.Run.open(run.path).verify().holds
+    with pytest.raises(sc.InputError, match="is not the one that"):
+        run.verify(build(SPEC, seed=1))
+
+
+def test_a_forged_record_is_found(run: sc.Run, model: torch.nn.Module, tmp_path: Path) -> None:
+    config, lines = read_run(run.path)
+    lines[0]["certificate"]["alpha"] = 0.5
+    checked = sc.Run.open(write_run(tmp_path / "forged", config, lines, **made_of(run.path))).verify(model)
+    assert (checked.holds, checked.status, checked.holding) == (False, 1, 2)
+    assert "alpha is recorded as 0.5" in str(checked)
+    assert checked.to_json()["findings"][0]["check"] == "alpha"
+
+
+def test_it_is_attacked(run: sc.Run, model: torch.nn.Module, tmp_path: Path) -> None:
+    found = run.attack(model, steps=2, draws=4, votes=50, radii=[0.5], out=tmp_path / "attack")
+    assert (found.status, found.false, found.refuted) == (0, (), [])
+    assert len(found.inputs) == 3
+    assert [row.radius for row in found.rows] == [0, 0.5]
+    assert "no attack succeeded" in found.sentence
+
+
+def test_inputs_that_made_an_ensemble_are_not_certified(model: torch.nn.Module, tmp_path: Path) -> None:
+    """The leak check is no affair of the command line."""
+    details = {"noise": sc.Gaussian(0.25).describe()}
+    for seed in (0, 1):
+        sc.save_model(tmp_path / f"{seed}.safetensors", build(SPEC, seed=seed), SPEC, details=details)
+    from smoothcert.workflows.ensemble import HoldOut, rank
+
+    members = [tmp_path / f"{seed}.safetensors" for seed in (0, 1)]
+    found = rank(members, HoldOut("digits"), draws=1, out=tmp_path / "both.json")
+    assert sorted(found.order) == [0, 1]
+    with pytest.raises(sc.InputError, match="were held out to make the ensemble"):
+        sc.certify(
+            tmp_path / "both.json", "digits", out=tmp_path / "run", subset=sc.datasets.Subset(start=21, limit=2), **FEW
+        )
+
+
+def test_a_cut_that_leaves_few_classes_is_a_warning(tmp_path: Path) -> None:
+    x, y = np.zeros((40, 1, 8, 8), np.uint8), np.repeat(np.arange(10), 4)
+    with pytest.warns(UserWarning, match="of 1 of the 10 classes of arrays"):
+        sc.certify(
+            torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)),
+            (np.concatenate([x[:20], x]), np.concatenate([np.zeros(20, int), y])),
+            out=tmp_path / "run",
+            subset=sc.datasets.Subset(limit=20),
+            **FEW,
+        )

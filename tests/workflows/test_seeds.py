@@ -11,12 +11,12 @@ import torch
 from smoothcert import models
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import load_plugin
-from smoothcert.training.recipes import find
 from smoothcert.workflows import seeds
 from smoothcert.workflows.recipes import adapted
 from smoothcert.workflows.seeds import Training, _check_end, _End, train_seeds
 
 RECIPE = "mnist-lenet-gaussian-0.50-fast"
+SMALL = ["architecture=lenet"]  # digits are too small for the network of MNIST
 NETWORK = """
 import torch
 from smoothcert.models import register
@@ -31,10 +31,10 @@ def test_a_disk_error_of_a_process_is_the_sentence_of_one(tmp_path: Path, monkey
     (tmp_path / "file").touch()
     out, said = tmp_path / "file" / "sub", list[_End]()
     with pytest.raises(InputError) as alone:
-        train_seeds(RECIPE, data="digits", out=out)
+        train_seeds(adapted(RECIPE, SMALL), data="digits", out=out)
     monkeypatch.setattr(seeds.signal, "signal", lambda *_: None)
     monkeypatch.setattr(torch, "set_num_threads", lambda _: None)
-    training = Training(find(RECIPE), "digits", 0, out)
+    training = Training(adapted(RECIPE, SMALL), "digits", 0, out)
     seeds._work(training, SimpleNamespace(put=said.append), os.getppid(), ())
     sentence = f"--out {out} cannot be used (Not a directory); give a folder that can be written to"
     assert [end.error for end in said] == [str(alone.value)] == [sentence]

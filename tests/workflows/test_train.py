@@ -6,8 +6,8 @@ import pytest
 
 from smoothcert import datasets
 from smoothcert.core.errors import InputError
-from smoothcert.training.recipes import find
 from smoothcert.workflows import train as training
+from smoothcert.workflows.recipes import adapted
 
 
 @pytest.mark.parametrize("rank", [0, 1])
@@ -30,7 +30,8 @@ def test_what_the_first_process_is_refused_all_say(rank: int, tmp_path: Path, mo
     Pair.rank = rank
     (tmp_path / "letter.txt").write_text("dear")
     monkeypatch.setattr(training, "Group", Pair)
-    recipe, data = find("mnist-lenet-gaussian-0.50-fast"), datasets.load("digits", "train")
+    recipe = adapted("mnist-lenet-gaussian-0.50-fast", ["architecture=lenet"])
+    data = datasets.load("digits", "train")
     with pytest.raises(InputError, match="exists and is not a training" if rank == 0 else "this is not ours"):
         training.train_recipe(recipe, data, seed=0, out=tmp_path)
     assert len(told) == 1

@@ -1,8 +1,8 @@
 """From records to numbers. Everything here can be computed again without a model; no torch."""
 
-from smoothcert.analysis.comparison import AtRadius, Comparison, Duel, compare
-from smoothcert.analysis.envelope import largest, upper_envelope
-from smoothcert.analysis.folders import Board, leaderboard
+from smoothcert.analysis.comparison import AtRadius, Comparison, SignTest, compare
+from smoothcert.analysis.envelope import UpperEnvelope, oracle, upper_envelope
+from smoothcert.analysis.folders import Leaderboard, leaderboard
 from smoothcert.analysis.logs import Log, read_log
 from smoothcert.analysis.measures import (
     Interval,
@@ -10,6 +10,7 @@ from smoothcert.analysis.measures import (
     abstention_rate,
     abstentions,
     acr_interval,
+    asked_up_to,
     average_certified_radius,
     certified_accuracy,
     certified_shares,
@@ -19,7 +20,7 @@ from smoothcert.analysis.measures import (
     share_interval,
 )
 from smoothcert.analysis.reanalysis import reanalyse
-from smoothcert.analysis.results import Results, read, read_all, shared, subset_warnings
+from smoothcert.analysis.results import Results, on_shared_inputs, read, read_all, subset_warnings
 from smoothcert.analysis.robustness import (
     ClassMeasures,
     at_least,
@@ -28,28 +29,31 @@ from smoothcert.analysis.robustness import (
     per_class,
     robustness_index,
 )
-from smoothcert.analysis.seeds import Average, Spread, average, averages, by_method
+from smoothcert.analysis.seeds import Average, MeanAndDeviation, average, averages, by_method
 from smoothcert.analysis.settings import Settings
+from smoothcert.analysis.subset import describe_subset
 from smoothcert.analysis.summary import Row, Summary, summarise, usual_radii
 
 __all__ = [
     "AtRadius",
     "Average",
-    "Board",
     "ClassMeasures",
     "Comparison",
-    "Duel",
     "Interval",
+    "Leaderboard",
     "Log",
+    "MeanAndDeviation",
     "Results",
     "Row",
     "Settings",
     "Share",
-    "Spread",
+    "SignTest",
     "Summary",
+    "UpperEnvelope",
     "abstention_rate",
     "abstentions",
     "acr_interval",
+    "asked_up_to",
     "at_least",
     "average",
     "average_certified_radius",
@@ -58,13 +62,15 @@ __all__ = [
     "certified_accuracy",
     "certified_shares",
     "compare",
-    "largest",
+    "describe_subset",
     "leaderboard",
     "log_ball_volume",
     "log_mean_volume",
     "mean_draws",
     "mean_interval",
     "mean_seconds",
+    "on_shared_inputs",
+    "oracle",
     "per_class",
     "read",
     "read_all",
@@ -72,7 +78,6 @@ __all__ = [
     "reanalyse",
     "robustness_index",
     "share_interval",
-    "shared",
     "subset_warnings",
     "summarise",
     "upper_envelope",

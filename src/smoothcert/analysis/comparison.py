@@ -19,13 +19,14 @@ from smoothcert.analysis.measures import (
     RESAMPLES,
     Interval,
     Share,
+    asked_up_to,
     average_certified_radius,
     certified_shares,
     gains,
     mean_interval,
     right,
 )
-from smoothcert.analysis.results import Results, shared, subset_warnings
+from smoothcert.analysis.results import Results, on_shared_inputs, subset_warnings
 from smoothcert.analysis.summary import usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.stats import top_two_p_value
@@ -35,7 +36,7 @@ FEWEST = 30  # below, a bootstrap interval is far too short: of one input it has
 
 
 @dataclass(frozen=True)
-class Duel:
+class SignTest:
     """Inputs where only one of the two wins; inputs where both do, or neither, say nothing about who is better."""
 
     a: int
@@ -60,7 +61,7 @@ class AtRadius:
     a: Share
     b: Share
     interval: Interval  # of the difference
-    only: Duel
+    only: SignTest
 
     @property
     def difference(self) -> float:
@@ -89,10 +90,11 @@ class Comparison:
     acr_a: float
     acr_b: float
     acr_interval: Interval  # of acr_a - acr_b
-    radii: Duel  # who has the larger correct radius, how often
+    radii: SignTest  # who has the larger correct radius, how often
     accuracy: tuple[AtRadius, ...]
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()  # what a reader of the numbers should know
+    same_question: bool = True  # both looked for the largest radius, or both decided the same radii
 
     @property
     def acr_difference(self) -> float:
@@ -107,6 +109,11 @@ class Comparison:
         count = f"on {self.inputs} shared inputs"
         if self.inputs < FEWEST:
             return f"{self.a} and {self.b} share {self.inputs} inputs, too few for a verdict: give {FEWEST} or more."
+        if not self.same_question:
+            return (
+                f"{self.a} and {self.b} cannot be compared by their ACR: they were asked about other radii; compare "
+                f"certified accuracy at the radii both were asked about ({count})."
+            )
         if low > 0 or high < 0:
             better, worse = (self.a, self.b) if low > 0 else (self.b, self.a)
             least = down(low if low > 0 else -high, 4)
@@ -126,6 +133,7 @@ class Comparison:
                 "difference": self.acr_difference,
                 "interval": asdict(self.acr_interval),
             },
+            "same_question": self.same_question,
             "radii": self.radii.to_json(),
             "accuracy": [at.to_json() for at in self.accuracy],
             "sentence": self.sentence,
@@ -140,13 +148,15 @@ def compare(
     """Compare on the inputs that both cover; refuse other data, other labels and other norms.
 
     Differences are a - b, each with a 95% percentile bootstrap interval that resamples inputs (pairs stay together);
-    where no input differs it has no width. p-values are exact; they are not corrected for looking at several radii.
+    where no input differs it has no width. Radii that one of the two was not asked about are left out, with a warning.
+    p-values are exact; they are not corrected for looking at several radii.
     """
-    pair = shared([a, b])
+    pair = on_shared_inputs([a, b])
     if doubts := subset_warnings(pair):
         raise InputError(f"there is nothing to compare: {doubts[0]}")
     gained = np.array([gains(result.records) for result in pair])  # (2, n), column i is one input
     chosen = usual_radii(pair) if radii is None else tuple(float(r) for r in radii)
+    limit = min(asked_up_to(result.records) for result in pair)
     return Comparison(
         a=a.name,
         b=b.name,
@@ -154,10 +164,11 @@ def compare(
         acr_a=average_certified_radius(pair[0].records),
         acr_b=average_certified_radius(pair[1].records),
         acr_interval=mean_interval((gained[0] - gained[1]).tolist(), seed=seed, resamples=resamples),
-        radii=_duel(gained[0] > gained[1], gained[1] > gained[0]),
-        accuracy=tuple(_at(radius, pair, seed, resamples) for radius in chosen),
-        warnings=_warnings(a, b, len(pair[0].records)),
+        radii=_sign_test(gained[0] > gained[1], gained[1] > gained[0]),
+        accuracy=tuple(_at(radius, pair, seed, resamples) for radius in chosen if radius <= limit),
+        warnings=(*_warnings(a, b, len(pair[0].records)), *_not_asked(pair, chosen)),
         notes=_notes(a, b),
+        same_question=len({decided_radii(result) for result in pair}) == 1,
     )
 
 
@@ -171,17 +182,17 @@ def plus(text: str) -> str:
 def _at(radius: float, pair: Sequence[Results], seed: int, resamples: int) -> AtRadius:
     a, b = (certified_shares(result.records, [radius])[0] for result in pair)
     reached = np.array([[right(r) and r.radius >= radius for r in result.records] for result in pair])  # (2, n)
-    duel = _duel(reached[0] & ~reached[1], reached[1] & ~reached[0])
+    counts = _sign_test(reached[0] & ~reached[1], reached[1] & ~reached[0])
     # Resampling inputs with values +1, -1 and 0 is drawing their counts: the same law, without n draws each.
-    shares = [duel.a / a.total, duel.b / a.total, duel.ties / a.total]
+    shares = [counts.a / a.total, counts.b / a.total, counts.ties / a.total]
     drawn = np.random.default_rng(seed).multinomial(a.total, shares, size=resamples)  # (resamples, 3)
     low, high = np.quantile((drawn[:, 0] - drawn[:, 1]) / a.total, [(1 - LEVEL) / 2, (1 + LEVEL) / 2])
-    return AtRadius(radius, a, b, Interval(float(low), float(high)), duel)
+    return AtRadius(radius, a, b, Interval(float(low), float(high)), counts)
 
 
-def _duel(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> Duel:
+def _sign_test(a: npt.NDArray[np.bool_], b: npt.NDArray[np.bool_]) -> SignTest:
     wins, losses = int(np.count_nonzero(a)), int(np.count_nonzero(b))
-    return Duel(wins, losses, len(a) - wins - losses)
+    return SignTest(wins, losses, len(a) - wins - losses)
 
 
 def _warnings(a: Results, b: Results, common: int) -> tuple[str, ...]:
@@ -190,6 +201,22 @@ def _warnings(a: Results, b: Results, common: int) -> tuple[str, ...]:
         if len(result.records) > common:
             named.append(f"{result.name}: only the {common} of its {len(result.records)} inputs that both cover count")
     return tuple(named)
+
+
+def _not_asked(pair: Sequence[Results], radii: Sequence[float]) -> list[str]:
+    limits = {result.name: asked_up_to(result.records) for result in pair}
+    beyond = {name: [str(r).removesuffix(".0") for r in radii if r > limit] for name, limit in limits.items()}
+    return [
+        f"{name}: it was not asked about radii beyond {limits[name]:g}, so {', '.join(left)} cannot be compared"
+        for name, left in beyond.items()
+        if left
+    ]
+
+
+def decided_radii(result: Results) -> frozenset[float]:
+    """The radii that the run was asked to decide; none where the largest was looked for."""
+    certificates = [record.certificate for record in result.records if record.certificate is not None]
+    return frozenset(decision.radius for certificate in certificates for decision in certificate.decisions)
 
 
 def _notes(a: Results, b: Results) -> tuple[str, ...]:

@@ -7,19 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from smoothcert.analysis.measures import average_certified_radius
-from smoothcert.analysis.results import Results, read, shared, subset_warnings, told_apart
+from smoothcert.analysis.results import Results, on_shared_inputs, read, subset_warnings, told_apart
 from smoothcert.core.errors import InputError
 
 
 @dataclass(frozen=True)
-class Board:
+class Leaderboard:
     """What was read, and what was left out with the reason."""
 
     results: tuple[Results, ...]
     skipped: tuple[str, ...] = ()
 
 
-def leaderboard(sources: Sequence[str | Path]) -> Board:
+def leaderboard(sources: Sequence[str | Path]) -> Leaderboard:
     """Read runs, logs, and folders that hold them at any depth.
 
     What is named itself is refused if it cannot be read; what only lies in a folder is skipped, with the reason. As
@@ -43,7 +43,7 @@ def leaderboard(sources: Sequence[str | Path]) -> Board:
         searched = True
     once = list(dict(found).items()) if searched else found
     named = told_apart([result for _, result in once], [path for path, _ in once])
-    return Board(tuple(_ranked(named) if searched else named), tuple(skipped))
+    return Leaderboard(tuple(_ranked(named) if searched else named), tuple(skipped))
 
 
 def is_folder_of_results(path: Path) -> bool:
@@ -63,7 +63,7 @@ def _ranked(results: Sequence[Results]) -> list[Results]:
 
 def _compete(a: Results, b: Results) -> bool:
     """They share inputs, and nothing says that these are other data or other norms."""
-    return not a.indices.isdisjoint(b.indices) and not subset_warnings(shared([a, b]))
+    return not a.indices.isdisjoint(b.indices) and not subset_warnings(on_shared_inputs([a, b]))
 
 
 def _below(folder: Path) -> Iterator[Path]:

@@ -62,6 +62,12 @@ class Share:
         }
 
 
+def share_json(share: Share | None, radius: float) -> dict[str, Any]:
+    """A share beside its radius; nulls where the radius was not asked."""
+    unknown = dict.fromkeys(("count", "total", "value", "low", "high"))
+    return {"radius": radius, **(unknown if share is None else share.to_json())}
+
+
 def certified_accuracy(records: Sequence[Record], radii: Sequence[float]) -> npt.NDArray[np.float64]:
     """Share of all records with the correct label and radius >= r, for each r (Cohen et al. 2019, section 4).
 
@@ -79,6 +85,27 @@ def certified_shares(records: Sequence[Record], radii: Sequence[float]) -> tuple
     reached = np.sort([record.radius for record in records if right(record)])
     below = np.searchsorted(reached, np.asarray(radii, dtype=np.float64), side="left")  # radius == r still counts
     return tuple(Share(len(reached) - int(k), len(records)) for k in below)
+
+
+def asked_up_to(records: Sequence[Record]) -> float:
+    """The largest radius that anything is known about; infinite where procedures looked for the largest radius.
+
+    A procedure that decides given radii says nothing beyond the largest of them: certified accuracy there is not 0, it
+    was not asked.
+    """
+    largest = 0.0
+    for record in records:
+        if record.certificate is None or not record.certificate.decisions:
+            return math.inf
+        largest = max(largest, record.radius, *(decision.radius for decision in record.certificate.decisions))
+    return largest
+
+
+def asked_shares(records: Sequence[Record], radii: Sequence[float]) -> tuple[Share | None, ...]:
+    """`certified_shares`, and None at radii that were not asked."""
+    limit = asked_up_to(records)
+    shares = zip(radii, certified_shares(records, radii), strict=True)
+    return tuple(share if radius <= limit else None for radius, share in shares)
 
 
 def average_certified_radius(records: Sequence[Record]) -> float:
@@ -107,6 +134,8 @@ def mean_interval(values: Sequence[float], *, seed: int, resamples: int = RESAMP
     if not len(values):
         raise InputError("values must hold at least one number: the mean of nothing is not defined")
     ordered = np.sort(np.asarray(values, dtype=np.float64))  # (n,)
+    if ordered[0] == ordered[-1]:  # the mean of any resample; draws of `Fixed` are such
+        return Interval(float(ordered[0]), float(ordered[0]))
     rng = np.random.default_rng(seed)
     n, means = len(ordered), []
     rows = max(1, BLOCK // n)

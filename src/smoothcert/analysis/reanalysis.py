@@ -1,7 +1,7 @@
 """Another alpha, or fewer draws, from the votes that a run stored. No model, no new draws.
 
-The recorded votes take the engine's part in the conversation with `Fixed`, so what comes out is a certificate like any
-other. Its guarantee is that of one run at one alpha and n, decided on beforehand: taking the best of several
+The recorded votes take the engine's part in the conversation with the procedure, so what comes out is a certificate
+like any other. Its guarantee is that of one run at one alpha and n, decided on beforehand: taking the best of several
 re-analyses would be choosing a claim by its luck.
 """
 
@@ -14,9 +14,9 @@ import numpy as np
 
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
-from smoothcert.procedures import Ask, Certificate, Fixed, Geometry, Scope, converse, described_procedure
+from smoothcert.noise import Noise
+from smoothcert.procedures import Ask, Certificate, FixedDraws, Procedure, Scope, converse
 from smoothcert.procedures.conversation import BOUND, CHOOSE
-from smoothcert.procedures.replay import recorded_geometry
 from smoothcert.runs import Record
 from smoothcert.stats import Tally
 
@@ -27,6 +27,8 @@ MOST = 10**9  # numpy's hypergeometric law goes no further
 
 def reanalyse(result: Results, *, alpha: float | None = None, n: int | None = None, seed: int = 0) -> Results:
     """The same run of `Fixed` at another `alpha`, with `n` of its draws per input, or both; refused for all else.
+
+    What holds for `Fixed` holds for every procedure that is a `FixedDraws`.
 
     A random subset of n independent draws is n independent draws, so the certificate is as valid as one that had drawn
     n in the first place: the subset's votes follow the multivariate hypergeometric law given all votes, and are drawn
@@ -66,22 +68,21 @@ def subset_votes(tally: Tally, n: int, seed: tuple[int, ...]) -> Tally:
     return Tally(tuple(int(v) for v in chosen))
 
 
-def _procedure(result: Results) -> Fixed:
+def _procedure(result: Results) -> FixedDraws:
     """The procedure of the run, rebuilt from its description."""
     described = result.settings.procedure
     if described is None or any(record.claim is None for record in result.records):
         raise InputError(f"{result.name} keeps no votes to compute anything again from; give a run made by certify")
-    if described.get("name") != Fixed.name:
+    procedure = Procedure.from_description(described)
+    if not isinstance(procedure, FixedDraws):
         raise InputError(
-            f"{result.name} was certified by {described.get('name')!r}, whose draws stopped by looking at the votes; "
+            f"{result.name} was certified by {procedure.name!r}, whose draws stopped by looking at the votes; "
             "only runs of 'fixed' can be computed again"
         )
-    procedure = described_procedure(described)
-    assert isinstance(procedure, Fixed)
     return procedure
 
 
-def _again(name: str, record: Record, recorded: Fixed, wanted: Fixed, seed: int) -> Record:
+def _again(name: str, record: Record, recorded: FixedDraws, wanted: FixedDraws, seed: int) -> Record:
     old = record.certificate
     assert old is not None
     if old.scope is Scope.MEMORY:
@@ -89,10 +90,10 @@ def _again(name: str, record: Record, recorded: Fixed, wanted: Fixed, seed: int)
     draws = {purpose: tally.draws for purpose, tally in old.tallies.items()}
     if draws != {CHOOSE: recorded.n0, BOUND: recorded.n} or not old.label < old.tallies[BOUND].num_classes:
         raise InputError(f"{name}: the votes of input {record.index} are not those of its procedure: it was damaged")
-    geometry = recorded_geometry(old.noise)
+    noise = Noise.from_description(old.noise)
     key = (seed, record.index % 2**64)
-    _check(name, record.index, old, _replay(old, recorded, geometry, key))
-    new = _replay(old, wanted, geometry, key)
+    _check(name, record.index, old, _replay(old, recorded, noise, key))
+    new = _replay(old, wanted, noise, key)
     full = dataclasses.replace(
         new, noise=old.noise, classifier=old.classifier, seed=old.seed, input_id=old.input_id, scope=old.scope
     )
@@ -101,12 +102,12 @@ def _again(name: str, record: Record, recorded: Fixed, wanted: Fixed, seed: int)
     return Record(record.index, record.label, full.label, full.radius, full.draws, seconds, full)
 
 
-def _replay(old: Certificate, procedure: Fixed, geometry: Geometry, seed: tuple[int, ...]) -> Certificate:
+def _replay(old: Certificate, procedure: FixedDraws, noise: Noise, seed: tuple[int, ...]) -> Certificate:
     def draw(ask: Ask) -> Tally:
         stored = old.tallies[ask.purpose]
         return subset_votes(stored, ask.n, seed) if ask.purpose == BOUND else stored
 
-    return converse(procedure.certify(geometry), draw)
+    return converse(procedure.certify(noise), draw)
 
 
 def _check(name: str, index: int, old: Certificate, again: Certificate) -> None:

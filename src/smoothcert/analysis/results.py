@@ -11,7 +11,7 @@ from pathlib import Path
 
 from smoothcert.analysis.logs import LARGEST, read_log
 from smoothcert.analysis.settings import Settings
-from smoothcert.analysis.subset import describe
+from smoothcert.analysis.subset import describe_subset
 from smoothcert.core.errors import InputError
 from smoothcert.procedures import Scope
 from smoothcert.runs import DataConfig, Record, Run
@@ -46,7 +46,7 @@ class Results:
     @property
     def subset(self) -> str:
         """Which inputs these are, in words."""
-        return describe(self.indices)
+        return describe_subset(self.indices)
 
     @property
     def norm(self) -> str | None:
@@ -112,7 +112,7 @@ def subset_warnings(results: Sequence[Results]) -> list[str]:
     return warnings + _different_labels(results)
 
 
-def shared(results: Sequence[Results]) -> list[Results]:
+def on_shared_inputs(results: Sequence[Results]) -> list[Results]:
     """The same results on the inputs that all of them cover, in the order of the indices: row i is one input in all."""
     if not results:
         return []

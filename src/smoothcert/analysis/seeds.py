@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from fractions import Fraction
 from typing import Any
 
-from smoothcert.analysis.measures import average_certified_radius, certified_shares
+from smoothcert.analysis.measures import Share, asked_shares, average_certified_radius
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
 
@@ -20,14 +20,14 @@ VARYING = (*WEIGHTS, "version", "torch", "cost", "memory", "note")
 
 
 @dataclass(frozen=True)
-class Spread:
+class MeanAndDeviation:
     """Mean and sample standard deviation (n - 1) of one number over several runs."""
 
     mean: float
     deviation: float
 
     @classmethod
-    def of(cls, values: Sequence[float | Fraction]) -> Spread:
+    def of(cls, values: Sequence[float | Fraction]) -> MeanAndDeviation:
         """Of at least two values; one value has no spread. Exact until the end: a mean that is 75% prints as 75%."""
         if len(values) < 2:
             raise InputError(f"a spread needs at least two values, got {len(values)}")
@@ -40,8 +40,8 @@ class Average:
     """Runs of one method: AVG of the papers' tables."""
 
     names: tuple[str, ...]
-    acr: Spread
-    accuracy: tuple[Spread, ...]  # one per radius
+    acr: MeanAndDeviation
+    accuracy: tuple[MeanAndDeviation | None, ...]  # one per radius; None: not asked in every run
 
     @property
     def title(self) -> str:
@@ -52,20 +52,26 @@ class Average:
     def to_json(self, radii: Sequence[float]) -> dict[str, Any]:
         """All of it, each accuracy beside its radius."""
         pairs = zip(radii, self.accuracy, strict=True)
+        unknown = {"mean": None, "deviation": None}
         return asdict(self) | {
             "names": list(self.names),
-            "accuracy": [{"radius": radius, **asdict(spread)} for radius, spread in pairs],
+            "accuracy": [{"radius": r, **(unknown if at is None else asdict(at))} for r, at in pairs],
         }
 
 
 def average(results: Sequence[Results], radii: Sequence[float]) -> Average:
     """Mean and standard deviation of ACR and certified accuracy over results, e.g. of several seeds."""
-    shares = [certified_shares(result.records, radii) for result in results]
+    shares = [asked_shares(result.records, radii) for result in results]
     return Average(
         tuple(result.name for result in results),
-        Spread.of([average_certified_radius(result.records) for result in results]),
-        tuple(Spread.of([Fraction(s.count, s.total) for s in column]) for column in zip(*shares, strict=True)),
+        MeanAndDeviation.of([average_certified_radius(result.records) for result in results]),
+        tuple(_of_shares(column) for column in zip(*shares, strict=True)),
     )
+
+
+def _of_shares(shares: Sequence[Share | None]) -> MeanAndDeviation | None:
+    known = [Fraction(share.count, share.total) for share in shares if share is not None]
+    return MeanAndDeviation.of(known) if len(known) == len(shares) else None
 
 
 def by_method(results: Sequence[Results]) -> list[list[Results]]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothcert.core.described import plain
+from smoothcert.core.plugins import Plugin
 from smoothcert.runs import DataConfig, ModelConfig, RunConfig
 
 
@@ -26,12 +27,13 @@ class Settings:
     fixed_draws: int | None = None  # what `Fixed` would take per input for as much
     seed: int | None = None
     memory: str | None = None
+    plugins: tuple[Plugin, ...] | None = None
     alpha: float | None = None  # alpha, norm and scope: if all certificates agree
     norm: str | None = None
     scope: str | None = None
     cost: str | None = None  # what an ensemble asked of its members, in words
     restricted: str | None = None  # to which inputs, in words
-    envelope: bool = False  # the best of several: no claim about any classifier
+    oracle: bool = False  # the best of several for each input: no claim about any classifier
     note: str | None = None  # what a reader of the numbers should know
 
     @classmethod
@@ -47,6 +49,7 @@ class Settings:
             fixed_draws=config.fixed_draws,
             seed=config.seed,
             memory=config.memory,
+            plugins=config.plugins or None,
         )
 
     @property

@@ -12,7 +12,7 @@ def common_step(indices: Collection[int]) -> int | None:
     return steps.pop() if len(steps) == 1 else None
 
 
-def describe(indices: Collection[int]) -> str:
+def describe_subset(indices: Collection[int]) -> str:
     """The subset in words: "0-9980, every 20th"."""
     if len(indices) == 1:
         return str(min(indices))

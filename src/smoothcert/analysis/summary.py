@@ -10,18 +10,18 @@ from fractions import Fraction
 from typing import Any
 
 from smoothcert.analysis import measures
-from smoothcert.analysis.draw_savings import Savings, savings
+from smoothcert.analysis.draw_savings import DrawSavings, draw_savings
+from smoothcert.analysis.envelope import UpperEnvelope, upper_envelope
 from smoothcert.analysis.logs import LARGEST
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
 from smoothcert.analysis.seeds import Average, averages
 from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
-from smoothcert.stats import geometry
+from smoothcert.noise.base import noise_kind
 
 MOST_RADII = 8
 USUAL_STEP = Fraction(1, 4)  # the papers' tables: 0, 0.25, 0.5, ...
-STRENGTHS = (*geometry.STRENGTHS.values(), "keep")  # how noises name theirs
 
 
 @dataclass(frozen=True)
@@ -36,13 +36,13 @@ class Row:
     subset: str
     acr: float
     acr_interval: Interval
-    accuracy: tuple[Share, ...]  # one per radius of the summary
+    accuracy: tuple[Share | None, ...]  # one per radius of the summary; None: it was not asked
     abstentions: Share
     mean_draws: float | None
     draws_interval: Interval | None  # of the mean, over inputs like these; None as the mean is
     mean_seconds: float | None
     seconds_interval: Interval | None
-    savings: Savings | None  # None: nothing to compare with
+    savings: DrawSavings | None  # None: nothing to compare with
     settings: Settings
 
     @property
@@ -67,7 +67,7 @@ class Row:
             "acr_interval": dataclasses.asdict(self.acr_interval),
             "draws_interval": None if self.draws_interval is None else dataclasses.asdict(self.draws_interval),
             "seconds_interval": None if self.seconds_interval is None else dataclasses.asdict(self.seconds_interval),
-            "accuracy": [{"radius": r, **share.to_json()} for r, share in zip(radii, self.accuracy, strict=True)],
+            "accuracy": [measures.share_json(s, r) for r, s in zip(radii, self.accuracy, strict=True)],
             "abstentions": self.abstentions.to_json(),
             "savings": None if self.savings is None else self.savings.to_json(),
             "total_draws": self.total_draws,
@@ -84,6 +84,7 @@ class Summary:
     rows: tuple[Row, ...]
     warnings: tuple[str, ...]
     averages: tuple[Average, ...] = ()  # over seeds, where they were asked for
+    envelope: UpperEnvelope | None = None  # the largest of each number, where it was asked for
 
     @property
     def notes(self) -> tuple[str, ...]:
@@ -96,7 +97,7 @@ class Summary:
 
     @property
     def costs(self) -> tuple[str, ...]:
-        """What each row saved against fixed n, and what an ensemble asked of its members, in a line each."""
+        """What each row saved against its baseline, and what an ensemble asked of its members, in a line each."""
         said = ((row.name, row.savings, row.settings.cost) for row in self.rows)
         return tuple(f"{name}: {words}" for name, *both in said for words in both if words is not None)
 
@@ -107,27 +108,37 @@ class Summary:
             "level": measures.LEVEL,
             "rows": [row.to_json(self.radii) for row in self.rows],
             "averages": [average.to_json(self.radii) for average in self.averages],
+            "envelope": None if self.envelope is None else self.envelope.to_json(self.radii),
             "warnings": list(self.warnings),
         }
 
 
 def summarise(
-    results: Sequence[Results], radii: Sequence[float] | None = None, *, seeds: bool = False, seed: int = 0
+    results: Sequence[Results],
+    radii: Sequence[float] | None = None,
+    *,
+    seeds: bool = False,
+    envelope: bool = False,
+    against: Results | None = None,
+    seed: int = 0,
 ) -> Summary:
     """Measure every result at the same radii (chosen by `usual_radii` if none are given).
 
-    With `seeds`, methods of which there are several runs are averaged too. `seed` is that of the bootstrap of the ACR.
+    With `seeds`, methods of which there are several runs are averaged too; with `envelope`, the `upper_envelope` of all
+    but oracles is there. `against` is the baseline of what is saved. `seed` is that of the bootstrap of the ACR.
     Warnings of the results carry their name; those about the comparison follow.
     """
     if not results:
         raise InputError("results must hold at least one run or log")
     chosen = usual_radii(results) if radii is None else tuple(float(r) for r in radii)
     named = [f"{result.name}: {warning}" for result in results for warning in result.warnings]
+    members = [result for result in results if not result.settings.oracle]
     return Summary(
         chosen,
-        tuple(_row(result, chosen, seed, results) for result in results),
+        tuple(_row(result, chosen, seed, results, against) for result in results),
         (*named, *subset_warnings(results)),
         averages(results, chosen) if seeds else (),
+        upper_envelope(members, chosen) if envelope else None,
     )
 
 
@@ -173,7 +184,7 @@ def _round_numbers(size: float) -> Iterator[Fraction]:
         power += 1
 
 
-def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Results]) -> Row:
+def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Results], against: Results | None) -> Row:
     return Row(
         name=result.name,
         noise=_noise(result.settings),
@@ -183,13 +194,13 @@ def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Re
         subset=result.subset,
         acr=measures.average_certified_radius(result.records),
         acr_interval=measures.acr_interval(result.records, seed=seed),
-        accuracy=measures.certified_shares(result.records, radii),
+        accuracy=measures.asked_shares(result.records, radii),
         abstentions=measures.abstentions(result.records),
         mean_draws=measures.mean_draws(result.records),
         draws_interval=_cost_interval([record.draws for record in result.records], seed),
         mean_seconds=measures.mean_seconds(result.records),
         seconds_interval=_cost_interval([record.seconds for record in result.records], seed),
-        savings=savings(result, others),
+        savings=None if result.settings.oracle else draw_savings(result, others, against),
         settings=result.settings,
     )
 
@@ -205,6 +216,8 @@ def _noise(settings: Settings) -> str | None:
     noise = settings.noise
     if noise is None:
         return None
+    kind = noise_kind(noise)
+    key = "" if kind is None else kind.strength_name
     own = settings.sigma_search is not None
-    strengths = [f"{key} per input" if own else f"{key}={noise[key]}" for key in STRENGTHS if key in noise]
-    return " ".join([str(noise.get("name", "")), *strengths]).strip() or None
+    strength = "" if key not in noise else f" {key} per input" if own else f" {key}={noise[key]}"
+    return f"{noise.get('name', '')}{strength}".strip() or None

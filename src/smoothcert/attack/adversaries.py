@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
@@ -19,10 +19,13 @@ Adversary = Callable[[nn.Module, Tensor, Tensor, Tensor, Tensor], Tensor]
 perturbation (B,) to perturbed inputs (B, ...)."""
 
 FOOLBOX = "foolbox:"
+STANDARD = ("apgd-ce", "apgd-t", "fab-t", "square")
+"""AutoAttack's standard set (Croce & Hein 2020, section 5)."""
+MOST_TARGETS = 9  # classes that its targeted attacks aim at
 
 
 @dataclass(frozen=True)
-class Strength:
+class AttackEffort:
     """How hard an adversary tries."""
 
     steps: int = 20
@@ -34,12 +37,12 @@ class Strength:
                 raise InputError(f"{name} of an attack must be at least 1, got {getattr(self, name)}")
 
 
-def adversary(name: str, strength: Strength) -> Adversary:
+def adversary(name: str, effort: AttackEffort) -> Adversary:
     """The adversary of that name: pgd, ddn, autoattack (Croce & Hein 2020), or foolbox: and one of its l2 attacks."""
     if name == "pgd":
-        return lambda model, x, y, deltas, eps: PGD(eps, strength.steps).perturb(model, x, y, deltas)
+        return lambda model, x, y, deltas, eps: PGD(eps, effort.steps).perturb(model, x, y, deltas)
     if name == "ddn":
-        return lambda model, x, y, deltas, eps: DDN(eps, strength.steps).perturb(model, x, y, deltas)
+        return lambda model, x, y, deltas, eps: DDN(eps, effort.steps).perturb(model, x, y, deltas)
     if name == "autoattack":
         package = _package("pyautoattack", name)
         return _one_by_one(lambda model, x, y, eps: _autoattack(package, model, x, y, eps))
@@ -81,12 +84,36 @@ def _one_by_one(attack: Single) -> Adversary:
     return run
 
 
+def left_out(name: str, num_classes: int, input_shape: Sequence[int]) -> dict[str, str]:
+    """What of an adversary cannot be run on such a classifier, each part with the reason; only autoattack has parts."""
+    out: dict[str, str] = {}
+    if name == "autoattack":
+        if num_classes < 4:
+            out["apgd-t"] = f"its loss needs 4 classes, there are {num_classes}"
+        if not _takes_squares(input_shape):
+            size = "x".join(map(str, input_shape))
+            out["square"] = f"its squares do not fit inputs of shape {size}"
+    return out
+
+
+def _takes_squares(shape: Sequence[int]) -> bool:
+    """Whether the first pattern of Square, tiles of a fifth of the height, fits into images of that shape."""
+    if len(shape) != 3 or shape[1] != shape[2] or shape[1] < 5:
+        return False
+    tile = shape[1] // 5
+    start = (shape[1] - 5 * tile) // 2
+    return tile == 1 or start + shape[1] // tile * tile <= shape[1]
+
+
 def _autoattack(package: Any, model: nn.Module, x: Tensor, y: Tensor, eps: float) -> Tensor:
-    # Two of its four attacks: targeted ones need more classes than some models have, and Square takes 5000 queries.
-    attack = package.AutoAttack(
-        model, norm="L2", eps=eps, version="custom", attacks=["apgd-ce", "fab"], seed=0, device=x.device
-    )
+    """The standard set, less what is `left_out`; targeted attacks aim at every other class, at most 9 of them."""
+    with torch.no_grad():
+        classes = model(x).shape[1]
+    skipped = left_out("autoattack", classes, x.shape[1:])
+    attacks = [name for name in STANDARD if name not in skipped]
+    attack = package.AutoAttack(model, norm="L2", eps=eps, version="custom", attacks=attacks, seed=0, device=x.device)
     attack.apgd.n_restarts = attack.fab.n_restarts = 1
+    attack.apgd_targeted.n_target_classes = attack.fab.n_target_classes = min(MOST_TARGETS, classes - 1)
     found = attack.run_standard_evaluation(x, y)
     points: Tensor = found[0] if isinstance(found, tuple) else found
     return points

@@ -13,41 +13,44 @@ from dataclasses import asdict, dataclass, field
 import torch
 from torch import Tensor, nn
 
-from smoothcert.attack.adversaries import Adversary, Strength, adversary
+from smoothcert.attack.adversaries import STANDARD, Adversary, AttackEffort, adversary, left_out
 from smoothcert.attack.records import AttackConfig, Attacked, Violation
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import device_of
 from smoothcert.core.randomness import generator, input_id
 from smoothcert.engine import Smoothed
-from smoothcert.noise import Gaussian
 from smoothcert.procedures import Predict, Scope
 from smoothcert.procedures.conversation import check_draws
 from smoothcert.runs import Record, Run
 
 JUDGE = Predict(n=100_000, alpha=1e-6)
 """What it takes to call a certificate false."""
+NEAR = 0.99  # of a radius: a point as far as that has used it up
 
 
 @dataclass(frozen=True)
-class Siege:
+class AttackCampaign:
     """Adversaries, the radii to try beyond what is certified, and how many votes decide whether an answer changed."""
 
     smoothed: Smoothed
     judge: Smoothed  # the same with another seed: draws that a point was chosen on do not judge it
     adversaries: tuple[str, ...] = ("pgd", "ddn")
     radii: tuple[float, ...] = ()
-    strength: Strength = field(default_factory=Strength)
+    effort: AttackEffort = field(default_factory=AttackEffort)
     votes: int = 1_000
     inputs: int = 4  # attacked at once
 
     def __post_init__(self) -> None:
         noise = self.smoothed.noise
-        if not isinstance(noise, Gaussian) or noise.norm != "l2":
-            raise InputError(f"attack looks for l2 perturbations under Gaussian noise; the run has {noise.describe()}")
+        if not noise.additive or noise.norm != "l2":
+            raise InputError(
+                "attack looks for l2 perturbations under noise that is added, such as Gaussian noise; the run has "
+                f"{noise.name} noise and {noise.norm} radii"
+            )
         if not isinstance(self.smoothed.model, nn.Module):
             raise InputError("attack needs a model with gradients: a torch module")
         for name in self.adversaries:
-            adversary(name, self.strength)
+            adversary(name, self.effort)
         if not all(0 < radius < math.inf for radius in self.radii):
             raise InputError(f"radii of an attack must be positive numbers, got {list(self.radii)}")
         check_draws("votes", self.votes, 11)  # as many as `Predict` needs
@@ -56,8 +59,9 @@ class Siege:
         """All that decides what will be found at the inputs `indices` of the run."""
         return AttackConfig(
             attacks=self.adversaries,
+            autoattack=STANDARD if "autoattack" in self.adversaries else (),
             radii=self.radii,
-            **asdict(self.strength),
+            **asdict(self.effort),
             votes=self.votes,
             run=run.digest,
             indices=tuple(indices),
@@ -74,7 +78,7 @@ class Siege:
         distances = [dict[str, float | None]() for _ in records]
         violations: list[Violation | None] = [None] * len(records)
         for name in self.adversaries:
-            attack = adversary(name, self.strength)
+            attack = adversary(name, self.effort)
             for i, found in enumerate(self._below(attack, name, x, records)):
                 violations[i] = violations[i] or found
             for i, distance in enumerate(self._beyond(attack, x, clean, records)):
@@ -88,6 +92,7 @@ class Siege:
                 r.radius,
                 self._with(distances[i], violations[i]),
                 violations[i],
+                self._left_out(x.shape[1:]),
             )
             for i, r in enumerate(records)
         ]
@@ -99,8 +104,8 @@ class Siege:
         if not rows:
             return out
         radii = [records[i].radius for i in rows]
-        points, norms = self._points(attack, x[rows], [records[i].prediction for i in rows], radii)
-        for i, point, norm, answer in zip(rows, points, norms, self._answers(points), strict=True):
+        points, norms, answers = self._points(attack, x[rows], [records[i].prediction for i in rows], radii)
+        for i, point, norm, answer in zip(rows, points, norms, answers, strict=True):
             if answer == records[i].prediction:
                 continue
             (verdict,) = self.judge.predict(point[None], JUDGE)
@@ -117,26 +122,45 @@ class Siege:
             rows = [i for i, r in enumerate(records) if out[i] is None and radius > r.radius and clean[i] == r.label]
             if not rows or not radius:
                 continue
-            points, norms = self._points(attack, x[rows], [clean[i] for i in rows], [radius] * len(rows))
-            for i, norm, answer in zip(rows, norms, self._answers(points), strict=True):
+            _, norms, answers = self._points(attack, x[rows], [clean[i] for i in rows], [radius] * len(rows))
+            for i, norm, answer in zip(rows, norms, answers, strict=True):
                 if answer != clean[i]:
                     out[i] = norm
         return out
 
     def _points(
         self, attack: Adversary, x: Tensor, away_from: Sequence[int], radii: Sequence[float]
-    ) -> tuple[Tensor, list[float]]:
-        """Perturbed inputs, each strictly nearer than its radius, and their distances rounded up."""
+    ) -> tuple[Tensor, list[float], list[int]]:
+        """Perturbed inputs, each strictly nearer than its radius, their distances rounded up, and the answers there.
+
+        Attacks of smallest norm stop a hair beyond the boundary that some draws show, which may be the near side of the
+        true one: where the answer has not changed, the rest of the radius is gone in the same direction.
+        """
         y, eps = torch.tensor(away_from), torch.tensor(radii)
         model = self.smoothed.model
         assert isinstance(model, nn.Module)
         deltas = torch.stack([self._deltas(row) for row in x])
-        points = attack(model, *(tensor.to(self._device) for tensor in (x, y, deltas, eps))).to(x.device)
-        return strictly_inside(x, points, torch.tensor(radii, dtype=torch.float64), self._levels)
+        moved = attack(model, *(tensor.to(self._device) for tensor in (x, y, deltas, eps))).to(x.device)
+        limits = torch.tensor(radii, dtype=torch.float64)
+        points, norms = strictly_inside(x, moved, limits, self.smoothed.noise.levels)
+        answers = self._answers(points)
+        rows = [i for i, answer in enumerate(answers) if answer == away_from[i] and 0 < norms[i] < NEAR * radii[i]]
+        if rows:
+            further = stretched(x[rows], points[rows], limits[rows])
+            ends, far = strictly_inside(x[rows], further, limits[rows], self.smoothed.noise.levels)
+            for row, end, norm, answer in zip(rows, ends, far, self._answers(ends), strict=True):
+                if answer != away_from[row]:
+                    points[row], norms[row], answers[row] = end, norm, answer
+        return points, norms, answers
+
+    def _left_out(self, shape: Sequence[int]) -> dict[str, dict[str, str]]:
+        """By adversary, what of it this classifier does not allow, with the reason."""
+        parts = {name: left_out(name, self.smoothed.num_classes, shape) for name in self.adversaries}
+        return {name: skipped for name, skipped in parts.items() if skipped}
 
     def _deltas(self, x: Tensor) -> Tensor:
         stream = generator(self.smoothed.seed, input_id(x), "attack", 0)
-        rows = x.expand(self.strength.draws, *x.shape)
+        rows = x.expand(self.effort.draws, *x.shape)
         return self.smoothed.noise.draw(rows, stream) - x  # (m, ...)
 
     def _answers(self, x: Tensor) -> list[int]:
@@ -147,11 +171,6 @@ class Siege:
     @property
     def _device(self) -> torch.device:
         return device_of(self.smoothed.model)
-
-    @property
-    def _levels(self) -> int | None:
-        grid = self.smoothed.noise.grid if isinstance(self.smoothed.noise, Gaussian) else None
-        return None if grid is None else round(1 / grid)
 
     @staticmethod
     def _with(distances: dict[str, float | None], violation: Violation | None) -> dict[str, float | None]:
@@ -175,6 +194,14 @@ def refuse_scopes(records: Sequence[Record]) -> None:
             "attack cannot ask a memory: inside its regions the memory itself answers, so nothing below a radius can "
             "change; see smoothcert verify --memory"
         )
+
+
+def stretched(x: Tensor, points: Tensor, radii: Tensor) -> Tensor:
+    """Points (B, ...) in the same directions from x, as far as the radii (B,), inside [0, 1]."""
+    moved = points.double() - x.double()
+    longer = radii / moved.flatten(1).norm(dim=1).clamp(min=1e-12)  # (B,)
+    ends: Tensor = (x.double() + moved * longer.view(-1, *[1] * (x.dim() - 1))).clamp(0, 1).float()
+    return ends
 
 
 def strictly_inside(x: Tensor, points: Tensor, radii: Tensor, levels: int | None) -> tuple[Tensor, list[float]]:

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothcert.analysis.measures import Share
-from smoothcert.attack.table import Stand
+from smoothcert.attack.table import RobustAccuracy
 from smoothcert.present.figures.canvas import (
     COLOURS,
     MARKERS,
@@ -24,17 +24,17 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-def robust_accuracy(rows: Sequence[Stand], path: str | Path) -> Path:
+def robust_accuracy_curves(rows: Sequence[RobustAccuracy], path: str | Path) -> Path:
     """Draw both bounds of the robust accuracy, with 95% intervals, to a PNG, SVG or PDF file (by suffix).
 
     The truth lies in the shaded part between the certified curve and what the attacks together leave.
     """
     check_name(path)
-    return save(robust_accuracy_figure(rows), path)
+    return save(robust_accuracy_curves_figure(rows), path)
 
 
-def robust_accuracy_figure(rows: Sequence[Stand]) -> Figure:
-    """The figure of `robust_accuracy`."""
+def robust_accuracy_curves_figure(rows: Sequence[RobustAccuracy]) -> Figure:
+    """The figure of `robust_accuracy_curves`."""
     refuse_none(rows)
     adversaries = list(rows[0].left)
     figure, axes = canvas(height=3.5 + 0.17 * (len(adversaries) + 1))
@@ -51,7 +51,7 @@ def robust_accuracy_figure(rows: Sequence[Stand]) -> Figure:
     return figure
 
 
-def _bounds(rows: Sequence[Stand]) -> tuple[list[Share], list[Share]]:
+def _bounds(rows: Sequence[RobustAccuracy]) -> tuple[list[Share], list[Share]]:
     return [row.certified for row in rows], [row.left_by_all for row in rows]
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from smoothcert.core.errors import InputError
@@ -36,6 +36,7 @@ class Attacked:
     radius: float  # certified
     distances: Mapping[str, float | None]  # by adversary: l2 norm that changed the answer, rounded up; None: not found
     violation: Violation | None = None
+    left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by adversary: its parts not run, and why
 
     def survives(self, radius: float, adversary: str | None = None) -> bool:
         """The answer is right and no perturbation up to `radius` that changes it was found (by any, or by one)."""
@@ -45,7 +46,8 @@ class Attacked:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; floats keep full precision."""
         violation = None if self.violation is None else vars(self.violation)
-        return vars(self) | {"distances": dict(self.distances), "violation": violation}
+        left_out = {name: dict(parts) for name, parts in self.left_out.items()}
+        return vars(self) | {"distances": dict(self.distances), "violation": violation, "left_out": left_out}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Attacked:
@@ -66,6 +68,7 @@ class AttackConfig:
     """All that decides what an attack finds."""
 
     attacks: tuple[str, ...]
+    autoattack: tuple[str, ...]  # the attacks of its standard set, if it is among the adversaries
     radii: tuple[float, ...]
     steps: int
     draws: int

@@ -15,8 +15,10 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from smoothcert.core.errors import InputError
-from smoothcert.noise import Noise
-from smoothcert.procedures import ABSTAIN, Certificate, Procedure
+from smoothcert.core.plugins import loaded_plugins
+from smoothcert.noise import NOISES, Noise
+from smoothcert.noise.base import noise_kind
+from smoothcert.procedures import ABSTAIN, PROCEDURES, Certificate, Procedure
 from smoothcert.procedures.conversation import MOST_DRAWS
 from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Entry, Finding, Record, Run
@@ -54,6 +56,7 @@ def audit_run(run: Run) -> Audit:
     Numbers must be equal to the last bit where the run names the numpy and scipy that are here, else up to 1e-12: all
     that a lie about versions can gain. Nothing raises for what is in the records: all that does not hold is listed.
     """
+    _refuse_without_plugins(run)
     exact = all(run.made.versions.get(name) == version(name) for name in ("numpy", "scipy"))
     findings = list(_plan(run))
     truth = dict(zip(run.planned, run.config.labels, strict=True))
@@ -86,6 +89,16 @@ def audit_run(run: Run) -> Audit:
     findings += [Finding("missing", "it is planned and not recorded", index) for index in missing]
     of_memory = frozenset(record.index for record in recorded if not _shown_by_draws(record))
     return Audit(tuple(findings), tuple(recorded), len(run.planned), exact, of_memory)
+
+
+def _refuse_without_plugins(run: Run) -> None:
+    """Refuse a run that needs a plug-in which was not loaded: it may well hold, and nobody can tell here."""
+    needed = [plugin.file for plugin in run.config.plugins if plugin not in loaded_plugins()]
+    known = run.config.noise.get("name") in NOISES and run.config.procedure.get("name") in PROCEDURES
+    if needed and not known:
+        raise InputError(
+            f"{run.path} was made with the plug-in {' and '.join(needed)}, which is not loaded; give it with --plugin"
+        )
 
 
 def _plan(run: Run) -> Iterator[Finding]:
@@ -202,10 +215,13 @@ def _searched(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
     search = run.config.sigma_search
     if search is None:
         return
-    # Here, because its room imports torch, which the audit of other runs does without.
+    # The engine has torch: only runs with a strength per input wait for it.
     from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength  # noqa: PLC0415
 
-    name = run.config.strength_name
+    kind = noise_kind(certificate.noise)
+    if kind is None:
+        return  # it cannot be replayed either, and is said there
+    name = kind.strength_name
     try:
         found, k = certificate.noise[name], nearest(certificate.noise[name])
         start, span = math.log2(run.config.noise[name]), math.log2(search["span"])

@@ -14,9 +14,9 @@ from smoothcert.core.model import Model
 from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Smoothed
-from smoothcert.engine.sigma import described_search
-from smoothcert.memory.protocol import Remembers
-from smoothcert.procedures import Fixed
+from smoothcert.engine.sigma import SigmaSearch
+from smoothcert.memory.protocol import RegionMemory
+from smoothcert.procedures import FixedDraws
 from smoothcert.procedures.identity import flat, identifying
 from smoothcert.runs import Finding, Run
 from smoothcert.runs.damage import damaged
@@ -32,7 +32,7 @@ def rebuild(
     seed: int | None = None,
     workers: int | None = None,
     calibration: Tensor | None = None,
-    memory: Remembers | None = None,
+    memory: RegionMemory | None = None,
     input_range: tuple[float, float] | None = None,
     input_shape: tuple[int, ...] | None = None,
 ) -> Smoothed:
@@ -55,7 +55,7 @@ def rebuild(
         workers=workers,
         backend=config.backend,
         calibration=calibration,
-        search=None if config.sigma_search is None else described_search(config.sigma_search),
+        search=None if config.sigma_search is None else SigmaSearch.from_description(config.sigma_search),
         memory=memory,
         input_range=input_range,
         input_shape=input_shape,
@@ -109,7 +109,7 @@ def check_model(
 def refuse_soft(run: Run, what: str) -> None:
     """Refuse a run of soft scores: it certifies the highest mean score, and a majority vote may answer otherwise."""
     procedure = run.config.built_procedure
-    if isinstance(procedure, Fixed) and procedure.bound.beta is not None:
+    if isinstance(procedure, FixedDraws) and procedure.bound.beta is not None:
         raise InputError(
             f"{run.path} certified the soft classifier (bound {procedure.bound.name}), and {what} asks for the "
             "majority vote, which is another one; certify with the bound clopper-pearson"
@@ -139,7 +139,7 @@ def check_data(run: Run, data: Dataset) -> tuple[Finding, ...]:
     """
     said = run.config.data
     findings = []
-    known = said.name in datasets.NAMES or data.name in datasets.NAMES
+    known = said.name in datasets.names() or data.name in datasets.names()
     if known and (said.name, said.split) != (data.name, data.split):
         sentence = f"run.json calls the data {said.name} ({said.split}), they are {data.name} ({data.split})"
         findings.append(Finding("data", sentence))

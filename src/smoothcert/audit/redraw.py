@@ -1,4 +1,4 @@
-"""Whether the votes of a run are those of its model: drawn again, the same; drawn afresh, consistent.
+"""Whether the votes of a run are those of its model: drawn again, they are the same (`audit.fresh`: other draws).
 
 What follows from the votes is checked without the model (`audit.claims`).
 """
@@ -19,8 +19,15 @@ from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.engine import SigmaSearch, Smoothed
 from smoothcert.noise import Noise
-from smoothcert.procedures import ABSTAIN, Ask, Budgeted, Certificate, Conversation, Fixed, Geometry, Procedure
-from smoothcert.procedures.conversation import BOUND
+from smoothcert.procedures import (
+    ABSTAIN,
+    Ask,
+    Certificate,
+    Conversation,
+    FixedDraws,
+    Geometry,
+    Procedure,
+)
 from smoothcert.procedures.replay import DrawsError, replay
 from smoothcert.runs import Finding, Record, Run
 
@@ -31,7 +38,7 @@ SEARCHED = 0.05
 """And for so many of the inputs the search may find another strength: near ties fall otherwise, and they are rare."""
 
 LEVEL = 1e-3
-"""Probability that an honest run fails the comparison with fresh draws, over all of its inputs."""
+"""Probability that an honest run fails a statistical comparison, over all of its inputs."""
 
 Progress = Callable[[int], None]
 
@@ -73,7 +80,7 @@ def redraw(
     findings += check_data(run, data)
     moved = draws = raised = lowered = 0
     for record, again in _draw_recorded(records, smoothed, data, procedure, on_draws):
-        old = _certificate(record)
+        old = drawn_certificate(record)
         draws += again.draws
         findings += [Finding(check, sentence, record.index) for check, sentence in _beside(record, old, again, data)]
         fell = _moved(old, again)
@@ -95,34 +102,10 @@ def redraw(
     return Redrawn(tuple(findings), otherwise, moved, draws)
 
 
-def draw_fresh(
-    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, n: int, on_draws: Progress = lambda _: None
-) -> tuple[Finding, ...]:
-    """Compare n fresh draws per input, of another seed than the run's, with what is recorded.
-
-    Two exact tests per input, at 1e-3 over all inputs and tests (Bonferroni). Certified inputs: that p_A is at least
-    p_lower (and p_B at most p_upper, where it is bounded) is not contradicted. Runs of `fixed` and `budgeted`: the
-    recorded votes for the chosen class and the fresh ones are of one probability (hypergeometric test). Votes of
-    `staged` and `sequential` were stopped by looking at them, and are not compared: their shares are biased.
-    """
-    if smoothed.seed == run.config.seed:
-        raise InputError(f"the seed of fresh draws must not be the run's, {smoothed.seed}; give another")
-    refuse_other_data(run, data)
-    procedure = run.config.built_procedure
-    probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, Fixed) else Fixed(n0=1, n=n)
-    unbiased = isinstance(procedure, Fixed | Budgeted)
-    level = LEVEL / max(1, 3 * len(records))
-    findings: list[Finding] = []
-    for record, fresh in _certify(records, smoothed, data, probe, on_draws):
-        wrong = [*_contradicted(_certificate(record), fresh, probe, level)]
-        wrong += _unlike(_certificate(record), fresh, level) if unbiased else []
-        findings += [Finding("fresh draws", sentence, record.index) for sentence in wrong]
-    return tuple(findings)
-
-
-def _certify(
+def certify_records(
     records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
 ) -> Iterator[tuple[Record, Certificate]]:
+    """Each record that the data have an input for, with what the procedure says of it now, under the record's noise."""
     there = [record for record in records if 0 <= record.index < len(data)]
     if not there:
         return
@@ -144,7 +127,7 @@ def _own_noises(records: Sequence[Record]) -> tuple[list[Record], list[Noise]]:
 
 def _own_noise(record: Record) -> Noise | None:
     try:
-        return Noise.from_description(_certificate(record).noise)
+        return Noise.from_description(drawn_certificate(record).noise)
     except InputError:
         return None
 
@@ -153,7 +136,9 @@ def _strange_noises(records: Sequence[Record]) -> Iterator[Finding]:
     """Noises that nobody can draw, such as one too strong for its grid: their votes are nobody's."""
     for record in records:
         if _own_noise(record) is None:
-            yield Finding("noise", f"{dict(_certificate(record).noise)} is no noise that can be drawn", record.index)
+            yield Finding(
+                "noise", f"{dict(drawn_certificate(record).noise)} is no noise that can be drawn", record.index
+            )
 
 
 def _searched(search: SigmaSearch, records: Sequence[Record], smoothed: Smoothed, data: Dataset) -> list[Finding]:
@@ -174,7 +159,7 @@ def _searched(search: SigmaSearch, records: Sequence[Record], smoothed: Smoothed
     return wrong + (rounded if len(rounded) > max(1, SEARCHED * len(there)) else [])
 
 
-def _certificate(record: Record) -> Certificate:
+def drawn_certificate(record: Record) -> Certificate:
     """What the draws said."""
     if record.certificate is None:
         raise InputError(f"input {record.index} has no certificate: a public log keeps no votes to compare")
@@ -220,13 +205,13 @@ def _draw_recorded(
     records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
 ) -> Iterator[tuple[Record, Certificate]]:
     """Every record with the answers to its own asks; records that asked for the same are drawn together."""
-    beta = procedure.bound.beta if isinstance(procedure, Fixed) else None
+    beta = procedure.bound.beta if isinstance(procedure, FixedDraws) else None
     alike: dict[tuple[Ask, ...], list[Record]] = {}
     for record in records:
-        asks = tuple(Ask(purpose, tally.draws, beta) for purpose, tally in _certificate(record).answers)
+        asks = tuple(Ask(purpose, tally.draws, beta) for purpose, tally in drawn_certificate(record).answers)
         alike.setdefault(asks, []).append(record)
     for asks, group in alike.items():
-        yield from _certify(group, smoothed, data, _Recorded(asks), on_draws)
+        yield from certify_records(group, smoothed, data, _Recorded(asks), on_draws)
 
 
 def _moved(old: Certificate, again: Certificate) -> int:
@@ -244,6 +229,8 @@ def _claims_more(old: Certificate, again: Certificate, procedure: Procedure) -> 
         fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, Noise.from_description(old.noise))
     except DrawsError:
         return "with the votes that fall otherwise here the procedure would have gone on or stopped elsewhere"
+    except InputError as error:
+        return f"the recorded claim cannot be computed from the votes that are drawn here ({error})"
     if old.abstained or (fresh.label == old.label and fresh.radius >= old.radius):
         return ""
     return f"radius {old.radius!r} is recorded, the votes that are drawn here give {fresh.radius!r}"
@@ -257,34 +244,3 @@ def _first_difference(old: Certificate, again: Certificate) -> str:
         if a != b:
             return f"the scores or classes are recorded otherwise than drawing again gives them ({purpose})"
     return "the votes are recorded otherwise than drawing again gives them"
-
-
-def _contradicted(old: Certificate, fresh: Certificate, probe: Fixed, level: float) -> Iterator[str]:
-    """What a certificate claims about probabilities and fresh draws rule out."""
-    if old.abstained:
-        return
-    tally = fresh.tallies[BOUND]
-    if old.label >= tally.num_classes:
-        yield f"class {old.label} is claimed, the model has {tally.num_classes}"
-        return
-    most = probe.bound.upper(tally, old.label, level)
-    if most < old.p_lower:
-        yield f"p_A is claimed to be at least {old.p_lower:.6f}, fresh draws show that it is at most {most:.6f}"
-    if old.p_upper is not None:
-        others = [c for c in range(tally.num_classes) if c != old.label]
-        least = max(probe.bound.lower(tally, c, level / len(others)) for c in others)
-        if least > old.p_upper:
-            yield f"p_B is claimed to be at most {old.p_upper:.6f}, fresh draws show that it is at least {least:.6f}"
-
-
-def _unlike(old: Certificate, fresh: Certificate, level: float) -> list[str]:
-    """Whether recorded and fresh votes for the chosen class can be of one probability (both tails, exact)."""
-    recorded, drawn = old.tallies.get(BOUND), fresh.tallies[BOUND]
-    if recorded is None or recorded.num_classes != drawn.num_classes:
-        return ["the recorded votes are not of this procedure"]
-    label = old.answers[0][1].top
-    k, m = drawn.votes[label], recorded.votes[label]
-    law = stats.hypergeom(drawn.draws + recorded.draws, k + m, drawn.draws)
-    if 2 * min(law.cdf(k), law.sf(k - 1)) >= level:
-        return []
-    return [f"class {label} has {m} of {recorded.draws} votes as recorded, but {k} of {drawn.draws} fresh ones"]

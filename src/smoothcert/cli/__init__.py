@@ -21,8 +21,9 @@ from smoothcert.cli import (
     train,
     verify,
 )
+from smoothcert.cli.choices import ListingCommand
 from smoothcert.cli.command import DiscreetGroup, command
-from smoothcert.cli.output import flushed, say
+from smoothcert.cli.output import say
 
 HELP = {"help_option_names": ["-h", "--help"]}
 
@@ -58,16 +59,16 @@ for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
     verify.verify, attack.attack, demo.demo,
 ):  # fmt: skip
-    app.command()(command(_command))
+    app.command(cls=ListingCommand)(command(_command))
 
 _ensemble = typer.Typer(help="Rank members, find weights, plan a size, write an ensemble file.", no_args_is_help=True)
 for _part in (ensemble.make, ensemble.rank, ensemble.weights, ensemble.plan):
-    _ensemble.command()(command(_part))
+    _ensemble.command(cls=ListingCommand)(command(_part))
 app.add_typer(_ensemble, name="ensemble")
 
 _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_is_help=True)
 for _look in (memory.info, memory.check, memory.export):
-    _memory.command()(command(_look))
+    _memory.command(cls=ListingCommand)(command(_look))
 app.add_typer(_memory, name="memory")
 
 
@@ -90,5 +91,4 @@ def _is_number(text: str) -> bool:
 
 def main() -> None:
     """The entry point of `smoothcert`."""
-    with flushed():
-        app(args=repeat_radius_option(sys.argv[1:]))
+    app(args=repeat_radius_option(sys.argv[1:]))

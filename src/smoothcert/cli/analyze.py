@@ -27,10 +27,12 @@ def analyze(
     shared: Annotated[bool, option("Only the inputs that all have in common.", "--shared")] = False,
     alpha: Annotated[float | None, option("Compute runs of fixed again at this alpha, from votes.")] = None,
     n: Annotated[int | None, option("Compute runs of fixed again with so many of their draws.")] = None,
-    envelope: Annotated[bool, option("Add the best of each input over all (UE).", "--envelope")] = False,
+    envelope: Annotated[bool, option("Add the largest of each number over all (UE).", "--envelope")] = False,
+    oracle: Annotated[bool, option("Add the best of each input, chosen knowing the truth.", "--oracle")] = False,
+    against: Annotated[Path | None, option("Run that draws and time are saved against. Default: fixed n.")] = None,
     seeds: Annotated[bool, option("Add mean and deviation of runs that differ in seed.", "--seeds")] = False,
     figure: o.Figure = None,
-    kind: Annotated[str | None, option("Of the figure: curves, sigma, draws, saved, members. Default: curves.")] = None,
+    kind: Annotated[str | None, option("Of the figure: {figures}. Default: curves.")] = None,
     markdown: Annotated[bool, option("Print a Markdown table.", "--markdown")] = False,
     latex: Annotated[bool, option("Print a LaTeX table (booktabs).", "--latex")] = False,
     csv: Annotated[bool, option("Print a CSV table.", "--csv")] = False,
@@ -41,8 +43,8 @@ def analyze(
 
     form = _format({"markdown": markdown, "latex": latex, "csv": csv, "json": as_json})
     found = workflow.analyze(
-        sources, radii=o.numbers(radii), shared=shared, alpha=alpha, n=n, envelope=envelope, seeds=seeds,
-        figure=figure, kind=kind,
+        sources, radii=o.numbers(radii), shared=shared, alpha=alpha, n=n, envelope=envelope, oracle=oracle,
+        against=against, seeds=seeds, figure=figure, kind=kind,
     )  # fmt: skip
     _print(found.summary, form, figure)
     for skipped in found.skipped:

@@ -10,7 +10,7 @@ from smoothcert.cli import options as o
 from smoothcert.cli.options import PROCEDURE, option
 from smoothcert.cli.output import say
 
-Data = Annotated[str, option("digits, mnist5k, mnist, cifar10, svhn, an .npz file or an image folder.")]
+Data = Annotated[str, option("{datasets}, an .npz file or an image folder.")]
 Out = Annotated[Path, option("Folder of the run; the same command again resumes it.")]
 Name = Annotated[
     str,
@@ -22,7 +22,7 @@ Name = Annotated[
 ]
 Radius = Annotated[list[float], option("Radius to certify; several for sequential: 0.25 0.5 1.", panel=PROCEDURE)]
 N = Annotated[
-    int | None, option("Draws that bound the probability, or the fixed n to match. Default: 100000.", panel=PROCEDURE)
+    int | None, option("Draws that bound the probability, or fixed n to match. Default: 100000.", panel=PROCEDURE)
 ]
 N0 = Annotated[int | None, option("Draws that choose the class. Default: 100.", panel=PROCEDURE)]
 Beta = Annotated[
@@ -31,15 +31,14 @@ Beta = Annotated[
 Stages = Annotated[str | None, option("Of staged, as in 100,1000,10000,120000. Default: from n.", panel=PROCEDURE)]
 Price = Annotated[float | None, option("Of draws, for budgeted: see Budgeted.", panel=PROCEDURE)]
 BoundName = Annotated[
-    str | None, option("Of fixed: clopper-pearson (votes), hoeffding or bernstein (soft scores).", panel=PROCEDURE)
+    str | None, option("Of fixed: clopper-pearson (votes), hoeffding, bernstein (soft scores).", panel=PROCEDURE)
 ]
 Temperature = Annotated[float | None, option("Of the softmax, for soft bounds.", panel=PROCEDURE)]
 RunnerUp = Annotated[
     bool, option("Of fixed: bound the runner-up too; certifies p_A < 1/2.", "--runner-up", panel=PROCEDURE)
 ]
 More = Annotated[
-    list[str],
-    option("An option that a noise or procedure of yours has: noise.NAME=VALUE or procedure.NAME=VALUE.", "--set"),
+    list[str], option("Option of a noise or procedure of yours: noise.NAME=VALUE, procedure.NAME=...", "--set")
 ]
 Start = Annotated[int, option("First input.", panel=o.DATA)]
 Every = Annotated[int, option("Every k-th input; 20 is usual for CIFAR-10.", panel=o.DATA)]
@@ -52,7 +51,7 @@ PerInput = Annotated[
     ),
 ]
 PerInputSteps = Annotated[
-    int | None, option("Strengths tried per input. Default: 11 (bracket), 400 (ddrs), 64 (grid).", panel=o.NOISE)
+    int | None, option("Strengths tried. Default: 11 (bracket), 400 (ddrs), 64 (grid).", panel=o.NOISE)
 ]
 PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 64, 1, 8.", panel=o.NOISE)]
 

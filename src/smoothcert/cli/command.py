@@ -14,7 +14,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from smoothcert.cli.output import close_pipes, say
+from smoothcert.cli.output import say
 from smoothcert.core.errors import InputError, sentence
 from smoothcert.core.plugins import load_plugin
 from smoothcert.core.text import without_passwords
@@ -62,13 +62,12 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
 def one_sentence() -> Iterator[None]:
     """What cannot work is said in one sentence, with status 2; Ctrl-C leaves what is done and says how to go on.
 
-    A reader that closed the pipe has seen enough: that ends silently, with the status that the shell gives to it.
+    A reader that closed the pipe has seen enough: that ends silently (`__main__`).
     """
     try:
         yield
     except BrokenPipeError:
-        close_pipes()
-        raise typer.Exit(141) from None
+        raise
     except (InputError, OSError) as error:  # also a disk that is full, a folder that is not ours, a long name
         _say_once(f"smoothcert: {sentence(error)}")
         raise typer.Exit(2) from None

@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -49,12 +46,5 @@ def demo(
     report([run.path, quick.path], out=out / "report.html")
     say("\nNext:")
     for arguments, why in show.next_steps().items():
-        say(f"  {_command()} {arguments}    # {why}")
+        say(f"  {arguments}    # {why}")
     say("Your own model: see the README, examples/resnet20.py and examples/sklearn_table.py")
-
-
-def _command() -> str:
-    """How to call this program from here: it may live in a virtual environment that is not active."""
-    if shutil.which("smoothcert"):
-        return "smoothcert"
-    return os.path.relpath(Path(sys.executable).parent / "smoothcert")

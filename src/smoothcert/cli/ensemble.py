@@ -22,13 +22,7 @@ Every = Annotated[int, option("Every k-th input: 1, 21, ... leaves 0, 20, ... to
 Draws = Annotated[int, option("Draws of noise per hold-out input.")]
 NewFile = Annotated[Path, option("Ensemble file (.json) to write.")]
 Out = Annotated[Path | None, option("Ensemble file (.json) to write.")]
-Kind = Annotated[
-    str,
-    option(
-        "soft-voting, softmax-voting, hard-voting, consensus, early-exit, max-margin, or denoised (a denoiser, "
-        "then a classifier)."
-    ),
-]
+Kind = Annotated[str, option("{aggregations} (denoised: a denoiser, then a classifier).", "--aggregation")]
 K = Annotated[int | None, option("Of consensus: how many members must agree. Default: 2.")]
 
 

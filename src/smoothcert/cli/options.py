@@ -21,7 +21,7 @@ def option(text: str, *names: str, panel: str | None = None) -> Any:
 Model = Annotated[
     list[Path], option("Checkpoint (.safetensors) or ensemble (.json); several of them vote softly.", "--model")
 ]
-NoiseName = Annotated[str, option("gaussian (l2, linf), uniform or laplace (l1), ablation (l0).", panel=NOISE)]
+NoiseName = Annotated[str, option("{noises}; each has its norm, gaussian l2 or linf.", panel=NOISE)]
 Strength = Annotated[
     float | None,
     option(

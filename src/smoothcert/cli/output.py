@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import typer
@@ -41,28 +37,3 @@ def show(renderable: RenderableType, *, style: str | None = None) -> None:
         return
     parts = console.render(renderable)
     console.print(Segments(p if p.control else Segment(visible(p.text), p.style) for p in parts), end="")
-
-
-@contextmanager
-def flushed() -> Iterator[None]:
-    """Around a whole command: letters that the terminal does not have are escaped, and a closed pipe is no error."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
-    try:
-        yield
-    finally:
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:
-            close_pipes()
-
-
-def close_pipes() -> None:
-    """Nobody reads any more: what is left in buffers goes nowhere, and Python does not complain at its end."""
-    nowhere = os.open(os.devnull, os.O_WRONLY)
-    for stream in (sys.stdout, sys.stderr):
-        try:
-            os.dup2(nowhere, stream.fileno())
-        except (OSError, ValueError):  # a stream of a test has no file
-            continue

@@ -24,7 +24,7 @@ def recipes(name: Name = None, as_json: o.AsJson = False) -> None:
     if as_json or one is not None:
         say_json([in_full(recipe) for recipe in chosen] if one is None else in_full(one))
         return
-    table = Table(box=None, pad_edge=False, header_style="bold")
+    table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
     table.add_column("recipe", min_width=max(len(recipe.name) for recipe in chosen))
     for column, width in {"epochs": 6, "passes": 6, "core-hours": 10, "ACR": 6}.items():
         table.add_column(column, justify="right", min_width=width)

@@ -1,1 +1,1 @@
-"""The foundation: errors, named randomness, files that appear whole, what a model is. No torch at import."""
+"""The foundation: errors, registries, descriptions, plug-ins, named randomness, whole files. No torch at import."""

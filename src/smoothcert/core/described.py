@@ -38,20 +38,25 @@ class Described:
 
     @classmethod
     def from_description(cls, description: object) -> Self:
-        """The thing that describes itself like this; anything else is refused."""
+        """The thing that describes itself like this, to the last digit; anything else is refused.
+
+        Of a base class, any of its kind; of a class, that one only.
+        """
         what = cls.registry.what
         if not isinstance(description, Mapping) or "name" not in description:
-            raise InputError(f"a {what} is described by its name and options, got {description!r}")
+            raise InputError(f"{cls.registry.one} is described by its name and options, got {description!r}")
         kind = cls.registry.find(description["name"])
+        if not issubclass(kind, cls):
+            raise InputError(f"{description['name']!r} is {cls.registry.one}, but no {cls.__name__}")
         known = {f.name for f in dataclasses.fields(kind) if f.init}
         given = {key: value for key, value in description.items() if key in known}
         try:
             made = kind(**_arguments(kind, given, f"{what} {description['name']!r}"))
-        except (TypeError, ValueError, ArithmeticError, RecursionError) as error:
-            raise InputError(f"{dict(description)!r} describes no {what}: {error}") from None
-        again = made.describe()
-        if not same(again, description):
-            wrong = first_difference(description, again)
+            again = made.describe()
+            wrong = None if same(again, description) else first_difference(description, again)
+        except Exception as error:  # whatever a class, perhaps from outside, says to values that it cannot have
+            wrong = str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}"
+        if wrong is not None:
             raise InputError(f"{dict(description)!r} describes no {what}: {wrong}")
         return cast(Self, made)
 
@@ -122,9 +127,14 @@ def same(a: Any, b: Any) -> bool:
 def first_difference(old: Any, new: Any, where: str = "") -> str:
     """The first place where two JSON values differ, in words."""
     if isinstance(old, Mapping) and isinstance(new, Mapping):
-        for key in sorted({*map(str, old), *map(str, new)}):
-            if not same(old.get(key), new.get(key)):
-                return first_difference(old.get(key), new.get(key), f"{where}.{key}" if where else key)
+        for key in sorted({*old, *new}, key=str):
+            place = f"{where}.{key}" if where else str(key)
+            if key not in old:
+                return f"{place} is missing"
+            if key not in new:
+                return f"{place} does not belong there"
+            if not same(old[key], new[key]):
+                return first_difference(old[key], new[key], place)
     return f"{where or 'it'} is {old!r}, not {new!r}"
 
 
@@ -185,6 +195,8 @@ def _parse_class(hint: Any, value: Any, where: str) -> Any:
         except ValueError:
             options = ", ".join(repr(option.value) for option in hint)
             raise InputError(f"{where} must be one of {options}, got {value!r}") from None
+    if isinstance(hint, type) and isinstance(value, hint):
+        return value
     if dataclasses.is_dataclass(hint):
         return from_json(cast(type[Any], hint), value, where)
-    return value
+    raise InputError(f"{where} cannot be made from {value!r}")

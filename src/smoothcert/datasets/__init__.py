@@ -1,31 +1,27 @@
 """Data sets: standard files, packaged images and your own arrays or folders, all read into one checked `Dataset`.
 
-A new data set by name is one file with a reader under `@register("name")`, imported below.
+A new data set by name is one file with a reader under `@register("name")`: every module of this package is imported.
 """
 
-import difflib
 import os
 from pathlib import Path
 
 from smoothcert.core.errors import InputError
-from smoothcert.datasets import cifar10, embedded, mnist, svhn  # noqa: F401 (they register their readers)
+from smoothcert.core.registry import import_all
 from smoothcert.datasets.arrays import from_arrays
 from smoothcert.datasets.dataset import SPLITS, Dataset, Subset
 from smoothcert.datasets.folder import read_folder
 from smoothcert.datasets.inputs import read_inputs
 from smoothcert.datasets.npz import read_npz
-from smoothcert.datasets.registry import READERS, Reader, register
+from smoothcert.datasets.registry import READERS, Reader, names, register
 
-__all__ = ["NAMES", "SPLITS", "Dataset", "Reader", "Subset", "from_arrays", "load", "read_inputs", "register"]
-
-NAMES: tuple[str, ...] = tuple(sorted(READERS))
-"""The names that `load` knows, for the command line."""
+__all__ = ["SPLITS", "Dataset", "Reader", "Subset", "from_arrays", "load", "names", "read_inputs", "register"]
 
 
 def load(source: str | os.PathLike[str], split: str = "test", *, root: Path | None = None) -> Dataset:
     """Return one split of a data set, the same for the same files on every machine.
 
-    `source` is one of `NAMES`, or a path to an .npz file or a folder of images (a name goes before a path: write
+    `source` is one of `names()`, or a path to an .npz file or a folder of images (a name goes before a path: write
     ./mnist for a folder called mnist). Names other than the packaged digits and mnist5k need their official files below
     `root` (by default the environment variable SMOOTHCERT_DATA, else ./data).
 
@@ -55,7 +51,9 @@ def _root(root: Path | None) -> Path:
 
 
 def _unknown(given: str) -> str:
-    names = ", ".join(sorted(READERS))
-    close = difflib.get_close_matches(given.lower(), READERS, n=1)
+    known, close = ", ".join(names()), READERS.closest(given)
     hint = f"did you mean {close[0]}?" if close else "choose a name, or check the path"
-    return f"source {given!r} is neither a data set ({names}) nor an existing .npz file or image folder: {hint}"
+    return f"source {given!r} is neither a data set ({known}) nor an existing .npz file or image folder: {hint}"
+
+
+import_all(__name__, __path__)

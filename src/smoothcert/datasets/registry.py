@@ -3,21 +3,20 @@
 from collections.abc import Callable
 from pathlib import Path
 
+from smoothcert.core.registry import Registry
 from smoothcert.datasets.dataset import Dataset
 
 Reader = Callable[[str, Path], Dataset]
 """Reads one split ("train" or "test") of a data set; the path is the folder under which data sets lie."""
 
-READERS: dict[str, Reader] = {}
+READERS: Registry[Reader] = Registry("data set")
 
 
 def register(name: str) -> Callable[[Reader], Reader]:
-    """Make the decorated reader answer `load(name)`; a name that is taken is a programming error."""
+    """Make the decorated reader answer `load(name)`; a name that is taken is refused."""
+    return READERS.named(name)
 
-    def enter(reader: Reader) -> Reader:
-        if name in READERS:
-            raise ValueError(f"a reader named {name!r} is registered already")
-        READERS[name] = reader
-        return reader
 
-    return enter
+def names() -> tuple[str, ...]:
+    """The names that `load` knows, sorted."""
+    return tuple(sorted(READERS))

@@ -10,8 +10,9 @@ from typing import Any, TypeVar
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.engine.smoothed import Inputs, Smoothed
-from smoothcert.memory.protocol import Remembers, inserted, predicted
+from smoothcert.engine.inputs import Inputs
+from smoothcert.engine.smoothed import Smoothed
+from smoothcert.memory.protocol import RegionMemory, insert_in_order, predict_through
 from smoothcert.models.ensembles import SoftmaxVoting, minimum_variance_weights_per_input
 from smoothcert.models.ensembles.minimum_variance import PAPER, Estimation
 from smoothcert.noise import Noise
@@ -47,7 +48,7 @@ class OwnWeights:
     num_classes: int
     noise: Noise
     seed: int = 0
-    memory: Remembers | None = None
+    memory: RegionMemory | None = None
     backend: str = "eager"
     calibration: Inputs | None = None
     estimation: Estimation = PAPER
@@ -73,7 +74,7 @@ class OwnWeights:
             return [answer for _, answer in own]
         # What the memory is not for is refused before anything is drawn.
         self.memory.check_owner(about["classifier"], about["noise"], tuple(x.shape[1:]))
-        return [answer for _, answer in inserted(self.memory, x, own)]
+        return [answer for _, answer in insert_in_order(self.memory, x, own)]
 
     def predict(self, x: Tensor, procedure: Predict | None = None) -> list[Prediction]:
         """An answer per input x (B, ...), or an abstention; inside a region of the memory, the region's."""
@@ -85,7 +86,7 @@ class OwnWeights:
 
         if self.memory is None:
             return [answer for _, answer in draw(list(range(len(x))))]
-        return predicted(self.memory, x, procedure, draw, **about)
+        return predict_through(self.memory, x, procedure, draw, **about)
 
     def _each(self, x: Tensor) -> Iterator[tuple[Tensor, Smoothed, tuple[float, ...]]]:
         """By input: itself as a batch, its smoothed classifier, and the weights of that."""
@@ -107,7 +108,7 @@ class OwnWeights:
         """What all answers have in common: the members and how weights are found, not the weights."""
         if x.dim() in (1, 3):
             raise InputError(f"inputs of OwnWeights must be a batch (B, ...), got {tuple(x.shape)}; give x[None]")
-        noise, described = self.noise.for_inputs(x).describe(), self._smoothed(None).prepared(x).description
+        noise, described = self.noise.for_inputs(x).describe(), self._smoothed(None).describe(x)
         named = {
             "kind": f"{described['kind']}, weights of each input's own",
             "estimation": dataclasses.asdict(self.estimation),

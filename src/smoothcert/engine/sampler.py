@@ -1,178 +1,199 @@
 """Draws of many inputs become full batches become votes.
 
-Draws come in blocks of 128; what noise a block has depends on its name alone (`noise.streams`). One conversation per
-input says how many draws it wants; whoever is decided leaves, and others fill the batch. Votes are counted on the
-device and fetched once per wish, so memory does not grow with the number of draws.
+Draws come in blocks of 128; what noise a block has depends on its name alone (`core.randomness`). One conversation per
+input says how many draws it asks for; whoever is decided leaves, and others fill the batch. Votes are counted on the
+device and fetched once per request, so memory does not grow with the number of draws.
 """
 
 from __future__ import annotations
 
-import os
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
-import torch
 from torch import Tensor
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.model import Model
-from smoothcert.core.randomness import BLOCK, generator
-from smoothcert.engine.classifier import score
+from smoothcert.core.randomness import BLOCK
+from smoothcert.engine.member_calls import MemberCalls
+from smoothcert.engine.pieces import Batch, Counts, Piece
+from smoothcert.engine.pools import Session
 from smoothcert.noise import Noise
 from smoothcert.procedures import Ask, Conversation, answered
 from smoothcert.procedures.certificate import Answered
 from smoothcert.stats import Tally
-from smoothcert.stats.tally import SCORE_UNIT
 
 Answer = TypeVar("Answer", bound=Answered)
 
-
 FLUSH = 4096
 """Blocks whose squares of scores surely fit in 64 bits; then the count goes on in Python's own integers."""
+LEAST_PART, PART_STEP = 16, 8  # rows; smaller calls cost more than they save
 
 
-@dataclass
-class Talk(Generic[Answer]):
-    """One input, the conversation about it, and how far the current wish has been answered."""
+@dataclass(eq=False)
+class InputProgress(Generic[Answer]):
+    """One input, the conversation about it, and how far its current request for draws has been answered."""
 
-    key: int
-    x: Tensor  # one input, on the device
+    row: int  # in the batch of inputs
+    x: Tensor  # one input, on the CPU
     noise: Noise
     input_id: str
     conversation: Conversation[Answer]
     ask: Ask = field(init=False)
-    tally: Tally | None = None  # what was fetched of the current wish
+    tally: Tally | None = None  # what was fetched of the current request
     counts: Tensor | None = None  # (4, C) what was not: votes, score sums, score squares, broken rows; on the device
-    missing: int = 0  # blocks of the current wish that are not counted yet
+    missing: int = 0  # draws of the current request that are not counted yet
+    unfetched: int = 0  # draws in `counts`
     unsent: deque[tuple[int, int]] = field(default_factory=deque)  # (block, rows to count)
     used: dict[str, int] = field(default_factory=dict)  # blocks used so far, by purpose
-    said: list[tuple[str, Tally]] = field(default_factory=list)  # all answers so far, for the record
+    answers: list[tuple[str, Tally]] = field(default_factory=list)  # all so far, for the record
 
-    def wish(self, ask: Ask) -> None:
-        """Lay out the blocks of a new wish. A purpose goes on where it stopped: no draw is ever used twice."""
+    def request(self, ask: Ask) -> None:
+        """Lay out the blocks of a new request. A purpose goes on where it stopped: no draw is ever used twice."""
         first = self.used.get(ask.purpose, 0)
         blocks = -(-ask.n // BLOCK)
         rows = [BLOCK] * (blocks - 1) + [ask.n - BLOCK * (blocks - 1)]
-        self.ask, self.tally, self.counts, self.missing = ask, None, None, blocks
+        self.ask, self.tally, self.counts, self.missing, self.unfetched = ask, None, None, ask.n, 0
         self.unsent = deque(enumerate(rows, start=first))
         self.used[ask.purpose] = first + blocks
 
-    def count(self, counts: Tensor) -> None:
-        """Add the votes of one block, on the device; fetch them at the end, and before 64 bits might not do."""
+    def next_piece(self, seed: int) -> Piece:
+        """The next block of the current request, as a piece of work."""
+        block, rows = self.unsent.popleft()
+        return Piece(self.x, self.input_id, self.noise, seed, self.ask.purpose, self.ask.beta, block, rows)
+
+    def count(self, counts: Tensor, rows: int) -> None:
+        """Add the votes of some rows, on the device; fetch them at the end, and before 64 bits might not do."""
         self.counts = counts if self.counts is None else self.counts + counts
-        self.missing -= 1
-        if self.missing % FLUSH == 0:
+        self.missing, self.unfetched = self.missing - rows, self.unfetched + rows
+        if not self.missing or self.unfetched >= FLUSH * BLOCK:
             more = _tally(self.counts, self.ask)
-            self.tally, self.counts = more if self.tally is None else self.tally + more, None
-
-
-@dataclass(frozen=True)
-class Piece:
-    """One block of one talk: the smallest unit of work."""
-
-    talk: Talk[Any]
-    ask: Ask
-    block: int
-    rows: int
+            self.tally = more if self.tally is None else self.tally + more
+            self.counts, self.unfetched = None, 0
 
 
 @dataclass(frozen=True)
 class Sampler:
-    """Runs conversations against a model. The same votes whatever the workers, the order, or an interruption."""
+    """Holds conversations with a pool. The same votes whatever the workers, the order, what is lost, an interruption.
 
-    models: tuple[Model, ...]  # one per worker, alike: a module may keep something on itself while it runs
-    num_classes: int
+    Args:
+        session: the pool at work on the compiled model.
+        seed: of all draws.
+        rows_per_call: at most this many rows go through the model at once; whole blocks if it is above one.
+        may_split: asked where there are fewer blocks than workers: may blocks be split into calls of so many rows? Only
+            where a row gets the same scores, to the last bit, as in a full call.
+        member_calls: counts evaluations of an ensemble's members.
+    """
+
+    session: Session
     seed: int
-    device: torch.device
-    blocks_per_batch: int
-    rows_per_call: int  # at most this many rows go through the model at once
-    threads: int | None  # intra-op threads of a worker: part of what decides the last bit of a score
+    rows_per_call: int
+    may_split: Callable[[int], bool] = lambda _: False
+    member_calls: MemberCalls = field(default_factory=MemberCalls)
 
     def run(
-        self, talks: Iterable[Talk[Answer]], on_draws: Callable[[int], None]
-    ) -> Iterator[tuple[Talk[Answer], Answer]]:
+        self, inputs: Iterable[InputProgress[Answer]], on_draws: Callable[[int], None]
+    ) -> Iterator[tuple[InputProgress[Answer], Answer]]:
         """Hold all conversations; yield each answer as soon as it is there."""
-        waiting, ready = iter(talks), deque[Talk[Answer]]()
-        with working(self.models, self.threads) as submit:
-            flying: dict[Future[Tensor], list[Piece]] = {}
-            while True:
-                while len(flying) <= len(self.models) and (pieces := self._next_batch(waiting, ready)):
-                    flying[submit(self._evaluate, pieces)] = pieces
-                if not flying:
-                    return
-                done, _ = wait(flying, return_when=FIRST_COMPLETED)
-                for future in done:
-                    for piece, counts in zip(flying.pop(future), future.result(), strict=True):
-                        on_draws(piece.rows)
-                        yield from self._count(piece, counts, ready)
+        queue = _Queue(self, iter(inputs))
+        for work, counts in self.session.results(queue.next_batch):
+            self.member_calls.add(counts.member_calls)
+            for progress, rows, found in queue.take_back(work, counts):
+                on_draws(rows)
+                progress.count(found, rows)
+                if not progress.missing:
+                    yield from self._answer(progress, queue.ready)
 
-    def _next_batch(self, waiting: Iterator[Talk[Answer]], ready: deque[Talk[Answer]]) -> list[Piece]:
-        """Blocks from inputs under way, oldest first; new inputs only when those have nothing to run."""
-        pieces: list[Piece] = []
-        while len(pieces) < self.blocks_per_batch:
-            if not ready:
-                talk = next(waiting, None)
-                if talk is None:
-                    break
-                talk.wish(next(talk.conversation))
-                ready.append(talk)
-            talk = ready[0]
-            pieces.append(Piece(talk, talk.ask, *talk.unsent.popleft()))
-            if not talk.unsent:
-                ready.popleft()
-        return pieces
-
-    def _count(self, piece: Piece, counts: Tensor, ready: deque[Talk[Answer]]) -> Iterator[tuple[Talk[Answer], Answer]]:
-        talk = piece.talk
-        talk.count(counts)
-        if talk.missing:
-            return
-        assert talk.tally is not None
-        talk.said.append((piece.ask.purpose, answered(piece.ask, talk.tally)))
+    def _answer(
+        self, progress: InputProgress[Answer], ready: deque[InputProgress[Answer]]
+    ) -> Iterator[tuple[InputProgress[Answer], Answer]]:
+        assert progress.tally is not None
+        progress.answers.append((progress.ask.purpose, answered(progress.ask, progress.tally)))
         try:
-            talk.wish(talk.conversation.send(talk.tally))
-            ready.appendleft(talk)
+            progress.request(progress.conversation.send(progress.tally))
+            ready.appendleft(progress)
         except StopIteration as stop:
-            yield talk, replace(stop.value, answers=tuple(talk.said))
-
-    @torch.inference_mode()
-    def _evaluate(self, model: Model, pieces: list[Piece]) -> Tensor:
-        """Draw, run, count: (pieces, 4, C)."""
-        # The caller's autocast would reach only some threads; a model in another precision says so by itself.
-        with torch.autocast(self.device.type, enabled=False):
-            noisy = [self._draw(piece) for piece in pieces]
-            batch = noisy[0] if len(noisy) == 1 else torch.cat(noisy)  # (rows of all pieces, ...)
-            chunks = [score(model, chunk, self.num_classes) for chunk in torch.split(batch, self.rows_per_call)]
-            scores = chunks[0] if len(chunks) == 1 else torch.cat(chunks)
-            parts = zip(pieces, torch.split(scores, [piece.rows for piece in pieces]), strict=True)
-            return torch.stack([_counts(part, piece.ask) for piece, part in parts])
-
-    def _draw(self, piece: Piece) -> Tensor:
-        """The noisy rows of a piece. Noise is drawn for the whole block, so that a row's noise is its own for ever."""
-        talk = piece.talk
-        stream = generator(self.seed, talk.input_id, piece.ask.purpose, piece.block, self.device)
-        return talk.noise.draw(talk.x.expand(BLOCK, *talk.x.shape), stream)[: piece.rows]  # (rows, ...)
+            yield progress, replace(stop.value, answers=tuple(progress.answers))
 
 
-def _counts(scores: Tensor, ask: Ask) -> Tensor:
-    """Votes, score sums and squares, and the number of broken entries, of one block: (4, C) whole numbers."""
-    rows, classes = scores.shape
-    counts = torch.zeros(4, classes, dtype=torch.int64, device=scores.device)
-    counts[0].index_add_(0, scores.argmax(dim=1), torch.ones(rows, dtype=torch.int64, device=scores.device))
-    broken = ~torch.isfinite(scores)
-    if ask.beta is not None:
-        logits = scores.double()
-        shares = torch.softmax(ask.beta * (logits - logits.amax(dim=1, keepdim=True)), dim=1)
-        broken = broken | ~torch.isfinite(shares)
-        units = (shares / SCORE_UNIT).floor().long()  # (rows, C)
-        counts[1], counts[2] = units.sum(dim=0), units.square().sum(dim=0)
-    counts[3] = broken.sum()
-    return counts
+Sent = tuple[InputProgress[Any], Piece]
+
+
+class _Queue(Generic[Answer]):
+    """What is to be drawn next: blocks of inputs under way, oldest first; new inputs only when those have nothing."""
+
+    def __init__(self, sampler: Sampler, waiting: Iterator[InputProgress[Answer]]) -> None:
+        self._sampler, self._waiting = sampler, waiting
+        self.ready: deque[InputProgress[Answer]] = deque()
+        self._whole: deque[Sent] = deque()  # looked at already
+        self._parts: deque[tuple[Sent, int]] = deque()  # of blocks, and rows per call
+        self._sent: dict[int, tuple[Batch, list[Sent]]] = {}
+
+    def next_batch(self, under_way: int) -> Batch | None:
+        """Full batches; with fewer blocks than workers, parts of blocks."""
+        sampler = self._sampler
+        if not under_way and not self._parts and sampler.session.workers > 1:
+            self._look_ahead(sampler.session.workers)
+        if self._parts:
+            sent, rows = self._parts.popleft()
+            return self._send([sent], rows)
+        several = list(self._take(max(1, sampler.rows_per_call // BLOCK)))
+        return self._send(several, sampler.rows_per_call) if several else None
+
+    def take_back(self, work: object, counts: Counts) -> Iterator[tuple[InputProgress[Answer], int, Tensor]]:
+        """What a batch came to, by input: the rows, and what they count, (4, C)."""
+        _, sent = self._sent.pop(id(work))
+        for (progress, piece), found in zip(sent, counts.by_piece, strict=True):
+            yield progress, piece.rows, found
+
+    def _send(self, sent: list[Sent], rows_per_call: int) -> Batch:
+        batch = Batch(tuple(piece for _, piece in sent), rows_per_call)
+        self._sent[id(batch)] = batch, sent
+        return batch
+
+    def _look_ahead(self, workers: int) -> None:
+        """Nobody is at work: where there are blocks for some of the workers only, split them."""
+        self._whole.extend(self._new(workers - len(self._whole)))
+        if 0 < len(self._whole) < workers:
+            rows = part_rows([piece.rows for _, piece in self._whole], workers)
+            if rows < min(BLOCK, self._sampler.rows_per_call) and self._sampler.may_split(rows):
+                self._parts.extend((part, rows) for one in self._whole for part in _parts(one, rows))
+                self._whole.clear()
+
+    def _take(self, blocks: int) -> Iterator[Sent]:
+        for _ in range(min(blocks, len(self._whole))):
+            yield self._whole.popleft()
+            blocks -= 1
+        yield from self._new(blocks)
+
+    def _new(self, blocks: int) -> Iterator[Sent]:
+        for _ in range(blocks):
+            if not self.ready:
+                progress = next(self._waiting, None)
+                if progress is None:
+                    return
+                progress.request(next(progress.conversation))
+                self.ready.append(progress)
+            progress = self.ready[0]
+            piece = progress.next_piece(self._sampler.seed)
+            if not progress.unsent:
+                self.ready.popleft()
+            yield progress, piece
+
+
+def _parts(sent: Sent, rows: int) -> Iterator[Sent]:
+    """A block in parts of so many rows: a row's noise is its own, whoever draws it."""
+    progress, piece = sent
+    for first in range(0, piece.rows, rows):
+        yield progress, replace(piece, first=first, rows=min(rows, piece.rows - first))
+
+
+def part_rows(blocks: Sequence[int], workers: int) -> int:
+    """Rows of a part, so that there are parts for all workers: of few shapes, because each must be looked at before."""
+    parts = -(-workers // len(blocks))  # of a block
+    rows = -(-max(blocks) // parts)
+    return max(LEAST_PART, -(-rows // PART_STEP) * PART_STEP)
 
 
 def _tally(counts: Tensor, ask: Ask) -> Tally:
@@ -180,55 +201,3 @@ def _tally(counts: Tensor, ask: Ask) -> Tally:
     if broken[0]:
         raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
     return Tally(tuple(votes)) if ask.beta is None else Tally(tuple(votes), tuple(sums), tuple(squares))
-
-
-Submit = Callable[[Callable[[Model, Any], Any], Any], Future[Any]]  # a function of a model and of what it is to do
-
-
-@contextmanager
-def working(models: tuple[Model, ...], threads: int | None) -> Iterator[Submit]:
-    """Threads that each hold a model of their own; one worker is the caller's own thread.
-
-    On a CPU one core each is better than one model spread over all cores.
-    """
-    if len(models) == 1:
-
-        def here(evaluate: Callable[[Model, Any], Any], job: Any) -> Future[Any]:
-            future: Future[Any] = Future()
-            before = torch.get_num_threads()
-            torch.set_num_threads(threads or before)
-            try:
-                future.set_result(evaluate(models[0], job))
-            finally:  # between two jobs the thread is the caller's own
-                torch.set_num_threads(before)
-            return future
-
-        yield here
-        return
-    before = torch.get_num_threads()
-    idle: SimpleQueue[Model] = SimpleQueue()
-    for model in models:
-        idle.put(model)
-
-    def borrow(evaluate: Callable[[Model, Any], Any], job: Any) -> Any:
-        model = idle.get()
-        try:
-            return evaluate(model, job)
-        finally:
-            idle.put(model)
-
-    pool = ThreadPoolExecutor(len(models), initializer=torch.set_num_threads, initargs=(threads or before,))
-    try:
-        yield lambda evaluate, job: pool.submit(borrow, evaluate, job)
-    finally:
-        pool.shutdown(wait=True, cancel_futures=True)
-        torch.set_num_threads(before)
-
-
-def default_workers(model: Model, device: torch.device) -> int:
-    """One per core for a module on the CPU; one for what may not be copied whole: a function, or hooks to elsewhere."""
-    if device.type != "cpu" or not isinstance(model, torch.nn.Module):
-        return 1
-    if any(module._forward_hooks or module._forward_pre_hooks for module in model.modules()):
-        return 1
-    return max(1, min(torch.get_num_threads(), os.cpu_count() or 1))

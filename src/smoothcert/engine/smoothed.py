@@ -3,30 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Any, TypeVar
+import weakref
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of
-from smoothcert.core.randomness import BLOCK, generator, input_id
+from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.backends import check_backend
-from smoothcert.engine.backends.apart import Asking
-from smoothcert.engine.classifier import check_fixed
-from smoothcert.engine.ready import Preparer, Ready
-from smoothcert.engine.sampler import Sampler, Talk
+from smoothcert.engine.compiled import Compiled, ModelCompiler
+from smoothcert.engine.drawing import Checked, Drawing
+from smoothcert.engine.inputs import Inputs, as_batch
+from smoothcert.engine.member_calls import MemberCalls
+from smoothcert.engine.pools import Pool, Threads
 from smoothcert.engine.sigma import SigmaSearch
-from smoothcert.memory.protocol import Remembers, inserted, predicted
+from smoothcert.memory.protocol import RegionMemory, insert_in_order, predict_through
 from smoothcert.noise import Noise
-from smoothcert.noise.ascent import plain
-from smoothcert.procedures import Certificate, Conversation, Fixed, Predict, Prediction, Procedure, Scope
-from smoothcert.procedures.certificate import Answered
-
-Result = TypeVar("Result", bound=Answered)
-Inputs = Tensor | np.ndarray[Any, Any]
+from smoothcert.noise.ascent import searchable
+from smoothcert.procedures import Certificate, Fixed, Predict, Prediction, Procedure, Scope
 
 
 class Smoothed:
@@ -43,10 +40,11 @@ class Smoothed:
             settings take another seed, and pay for the best of k tries.
         batch_size: rows per model call, whole blocks of 128 from there on. Default: 128 on a CPU, or 384 if the model
             has large linear layers and a block gets the same scores wherever it stands, so that votes are the same to
-            the last one; 1024 elsewhere. A module on a CPU always sees this shape.
+            the last one; 1024 elsewhere. A module on a CPU always sees this shape, or, where a row gets the same scores
+            to the last bit, a part of it, so that few draws are spread over all workers.
         device: where to run. Default: where the module is.
-        workers: threads with one core, and one copy of the module, each. Default: all cores for a module on the CPU,
-            else 1. With more, a function must allow to be called from several threads.
+        workers: short for `pool=Threads(workers)`: threads with one core, and one copy of the module, each. Default:
+            all cores for a module on the CPU, else 1. With more, a function must allow to be called from several.
         backend: how a module is run: "eager" (torch, batch-norm folded), "compile", "onnxruntime", "openvino", or, on a
             CPU that has the instructions several times faster, "onnxruntime-int8" and "openvino-int8". Every backend is
             a classifier of its own, and certificates name it: predict with the one that was certified. "auto" measures
@@ -57,7 +55,9 @@ class Smoothed:
         memory: where certified regions are kept, a `Memory`. Certificates are inserted, in the order of the inputs, and
             have the scope "memory"; predictions inside a region are that region's. Default: none.
         input_range: inputs outside it are refused. Images: (0, 1).
-        input_shape: shape of one input. Default: (d,) for vectors, (C, H, W) for images.
+        input_shape: shape of one input. Without it the first axis of inputs counts them; one axis is one vector, and
+            three axes are refused, because they may be one image or a batch of grey ones.
+        pool: where draws are evaluated. Default: `Threads()`, those of this process. Votes are the same everywhere.
     """
 
     def __init__(
@@ -73,9 +73,10 @@ class Smoothed:
         backend: str = "eager",
         calibration: Inputs | None = None,
         search: SigmaSearch | None = None,
-        memory: Remembers | None = None,
+        memory: RegionMemory | None = None,
         input_range: tuple[float, float] | None = None,
         input_shape: tuple[int, ...] | None = None,
+        pool: Pool | None = None,
     ) -> None:
         if not callable(model):
             raise InputError(
@@ -86,21 +87,49 @@ class Smoothed:
         if not isinstance(noise, Noise):
             raise InputError(f"noise must be a noise such as Gaussian(sigma=0.25), got {noise!r}")
         if search is not None:
-            plain(noise)
-        for name, value in (("batch_size", batch_size), ("workers", workers)):
-            if value is not None and value < 1:
-                raise InputError(f"{name} must be at least 1, got {value}")
+            searchable(noise)
+        if batch_size is not None and batch_size < 1:
+            raise InputError(f"batch_size must be at least 1, got {batch_size}")
+        if pool is not None and workers is not None:
+            raise InputError("workers and pool say the same: give pool=Threads(workers) alone")
+        if pool is not None and not isinstance(pool, Pool):
+            raise InputError(f"pool must be a pool such as Threads(2), got {pool!r}")
         self._model, self._noise, self._num_classes, self._seed = model, noise, num_classes, seed
         self._device = device_of(model) if device is None else torch.device(device)
-        self._search, self._memory = search, memory
-        self._input_range, self._input_shape = input_range, input_shape
-        self._shape: tuple[int, ...] | None = input_shape  # of the inputs seen last
-        inputs = None if calibration is None else self._batch(calibration)
-        check_backend(backend, model, self._device, inputs)
-        rows = batch_size // BLOCK * BLOCK if batch_size and batch_size >= BLOCK else batch_size
-        self._checked: Ready | None = None
-        self._asked: tuple[int, ...] = ()
-        self._preparer = Preparer(model, self._device, noise, backend, rows, workers, inputs)
+        self._search, self._memory, self._pool = search, memory, pool or Threads(workers)
+        self._input_range = input_range
+        self._input_shape = None if input_shape is None else tuple(input_shape)
+        self._backend = backend
+        self._calibration = None if calibration is None else self._batch(calibration)
+        check_backend(backend, model, self._device, self._calibration)
+        self._rows = batch_size // BLOCK * BLOCK if batch_size and batch_size >= BLOCK else batch_size
+        self._compiler, self._checked = self._new_compiler()
+
+    def _new_compiler(self) -> tuple[ModelCompiler, Checked]:
+        """Nothing is compiled yet, and nothing checked."""
+        compiler = ModelCompiler(
+            self._model,
+            num_classes=self._num_classes,
+            device=self._device,
+            noise=self._noise,
+            backend=self._backend,
+            rows=self._rows,
+            workers=self._pool.workers,
+            calibration=self._calibration,
+        )
+        return compiler, weakref.WeakKeyDictionary()
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in vars(self).items() if name not in ("_compiler", "_checked")}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._compiler, self._checked = self._new_compiler()
+
+    def __repr__(self) -> str:
+        kind = getattr(self._model, "__qualname__", type(self._model).__name__)
+        strength = f"{self._noise.strength_name}={self._noise.strength:g}"
+        return f"Smoothed({kind}, {self._num_classes} classes, {self._noise.name} {strength}, seed={self._seed})"
 
     # Read-only: a certificate names the model, noise and seed that were sampled.
 
@@ -120,7 +149,7 @@ class Smoothed:
         return self._search
 
     @property
-    def memory(self) -> Remembers | None:
+    def memory(self) -> RegionMemory | None:
         """Through what it answers; None: by itself."""
         return self._memory
 
@@ -134,27 +163,64 @@ class Smoothed:
         """Seed of all draws."""
         return self._seed
 
+    def compile(self, shape: Sequence[int]) -> Compiled:
+        """The model as it is run for inputs of this shape: private copy, backend, rows, workers, identity.
+
+        Called for the user at first use, and kept as long as the model stays what it is.
+        """
+        return self._compiler.compile(tuple(shape))
+
+    def describe(self, x: Inputs | None = None) -> dict[str, Any]:
+        """What identifies the classifier that is sampled: weights, kind, dtype, and how it is run.
+
+        How it is run may depend on the shape of inputs: then give `input_shape` to `Smoothed`, or inputs like x.
+        """
+        shape = self._input_shape if x is None else tuple(self._batch(x).shape[1:])
+        return self._compiler.compile(shape).description
+
+    def check(self, x: Inputs) -> None:
+        """Refuse inputs or a model that cannot be certified, at the price of a few blocks of draws of the first one."""
+        batch = self._batch(x)
+        self._drawing(self.compile(batch.shape[1:])).check(batch)
+
     def certify(
-        self, x: Inputs, procedure: Procedure | None = None, *, noises: Sequence[Noise] | None = None
+        self,
+        x: Inputs,
+        procedure: Procedure | None = None,
+        *,
+        noises: Sequence[Noise] | None = None,
+        member_calls: MemberCalls | None = None,
     ) -> list[Certificate]:
         """A certificate per input: x is (B, ...) or one input. Default procedure: `Fixed()`, Cohen's.
 
-        `noises`: as of `certifying`.
+        `noises` and `member_calls`: as of `certifying`.
         """
-        return [answer for _, answer in sorted(self.certifying(x, procedure, noises=noises), key=lambda pair: pair[0])]
+        answers = self.certifying(x, procedure, noises=noises, member_calls=member_calls)
+        return [answer for _, answer in sorted(answers, key=lambda pair: pair[0])]
 
-    def predict(self, x: Inputs, procedure: Predict | None = None) -> list[Prediction]:
-        """The smoothed classifier's answer per input, or an abstention; inside a region of the memory, the region's."""
+    def predict(
+        self, x: Inputs, procedure: Predict | None = None, *, member_calls: MemberCalls | None = None
+    ) -> list[Prediction]:
+        """The smoothed classifier's answer per input, or an abstention; inside a region of the memory, the region's.
+
+        `member_calls`: as of `certifying`.
+        """
         procedure = procedure or Predict()
         batch = self._batch(x)
+        compiled = self.compile(batch.shape[1:])
+        calls = MemberCalls() if member_calls is None else member_calls
 
         def draw(rows: list[int]) -> Iterator[tuple[int, Prediction]]:
-            for row, answer in self._run(batch[rows], None, lambda _: procedure.predict()) if rows else ():
-                yield rows[row], dataclasses.replace(answer, scope=self._scope(None))
+            if rows:
+                # Not batch[rows]: several threads of torch would wait for each other longer than it takes.
+                chosen = batch if len(rows) == len(batch) else torch.stack([batch[row] for row in rows])
+                answers = self._drawing(compiled).answers(chosen, lambda _: procedure.predict(), calls)
+                for row, answer in answers:
+                    yield rows[row], dataclasses.replace(answer, scope=self._scope(None))
 
         if self._memory is None:
             return [answer for _, answer in sorted(draw(list(range(len(batch)))), key=lambda pair: pair[0])]
-        return predicted(self._memory, batch, procedure, draw, **self._about(batch))
+        return predict_through(self._memory, batch, procedure, draw, **self._about(compiled, batch))
 
     def certifying(
         self,
@@ -163,135 +229,55 @@ class Smoothed:
         *,
         noises: Sequence[Noise] | None = None,
         on_draws: Callable[[int], None] = lambda _: None,
+        member_calls: MemberCalls | None = None,
+        compiled: Compiled | None = None,
     ) -> Iterator[tuple[int, Certificate]]:
         """Like `certify`, but yields (row, certificate) as soon as each is there; `on_draws` hears of progress.
 
         `noises` gives each input its own noise, instead of the search. The certificates then have the scope "this
         input's own classifier": the smoothed classifier is another one at every input, and without a memory nothing is
         claimed about neighbours. With a memory certificates come in the order of the inputs.
+
+        `member_calls` counts what an ensemble's members are asked. `compiled` is what a run was begun with: a model
+        that has changed since then is refused, instead of being compiled anew.
         """
         procedure = procedure or Fixed()
         batch = self._batch(x)
         if noises is not None and len(noises) != len(batch):
             raise InputError(f"noises must be one per input, got {len(noises)} for {len(batch)} inputs")
-        answers = self._run(batch, noises, procedure.certify, on_draws)
+        compiled = self._current(batch, compiled)
+        calls = MemberCalls() if member_calls is None else member_calls
+        answers = self._drawing(compiled).answers(batch, procedure.certify, calls, noises=noises, on_draws=on_draws)
         scoped = ((row, dataclasses.replace(answer, scope=self._scope(noises))) for row, answer in answers)
         if self._memory is None:
             yield from scoped
             return
-        about = self._about(batch)  # what the memory is not for is refused before anything is drawn
+        about = self._about(compiled, batch)  # what the memory is not for is refused before anything is drawn
         self._memory.check_owner(about["classifier"], about["noise"], batch.shape[1:])
-        yield from inserted(self._memory, batch, scoped)
+        yield from insert_in_order(self._memory, batch, scoped)
 
     def noises(self, x: Inputs) -> list[Noise]:
         """The noise of each input: what the search finds, or that of all. A function of the seed, the input and f."""
         batch = self._batch(x)
-        return list(self._noises(batch, self._ready(batch)))
-
-    @property
-    def asked(self) -> tuple[int, ...]:
-        """Of an ensemble: how many noisy inputs each member was asked about, in all that was certified or predicted.
-
-        Evaluations per draw are sum(asked) / max(asked); the share of draws on which the first k of `Consensus` agreed
-        is 1 - asked[k] / asked[0]. Empty for other models.
-        """
-        return self._asked
-
-    def describe(self) -> dict[str, Any]:
-        """What identifies the classifier that is sampled: weights, kind, dtype, and how it is run."""
-        return self._preparer.ready(self._shape).description
-
-    def check(self, x: Inputs) -> None:
-        """Refuse inputs or a model that cannot be certified, at the price of two blocks of draws of the first input."""
-        batch = self._batch(x)
-        self._check(self._ready(batch), batch[0], self._noise.for_inputs(batch))
-
-    def prepared(self, x: Inputs) -> Ready:
-        """The model as it is run for inputs like x: backend, batch, workers, and a note if it is not what was asked."""
-        return self._ready(self._batch(x))
+        return self._drawing(self.compile(batch.shape[1:])).noises(batch)
 
     def _scope(self, noises: Sequence[Noise] | None) -> Scope:
         return Scope.FIXED if noises is None and self._search is None else Scope.OWN
 
-    def _about(self, batch: Tensor) -> dict[str, Any]:
+    def _about(self, compiled: Compiled, batch: Tensor) -> dict[str, Any]:
         noise = self._noise.for_inputs(batch).describe()
-        return {"classifier": self._ready(batch).description, "noise": noise, "seed": self._seed}
+        return {"classifier": compiled.description, "noise": noise, "seed": self._seed}
 
-    def _ready(self, batch: Tensor) -> Ready:
-        self._shape = tuple(batch.shape[1:])
-        return self._preparer.ready(self._shape)
+    def _current(self, batch: Tensor, begun_with: Compiled | None) -> Compiled:
+        if begun_with is None:
+            return self.compile(batch.shape[1:])
+        named = begun_with.description["fingerprint"] is not None  # of others nobody can tell
+        if tuple(batch.shape[1:]) != begun_with.shape or (named and not self._compiler.is_current(begun_with)):
+            raise InputError("the model was changed while the run was under way; certify into a new run")
+        return begun_with
 
-    def _check(self, ready: Ready, x: Tensor, noise: Noise) -> None:
-        if ready is self._checked:  # the same private copy as the last time
-            return
-        stream = generator(self._seed, input_id(x), "check", 0, self._device)
-        block = noise.draw(x.to(self._device).expand(BLOCK, *x.shape), stream)
-        check_fixed(ready.prepared.new_runner(), block, ready.job.rows, self._num_classes)
-        self._checked = ready
-
-    def _run(
-        self,
-        batch: Tensor,
-        noises: Sequence[Noise] | None,
-        conversation: Callable[[Noise], Conversation[Result]],
-        on_draws: Callable[[int], None] = lambda _: None,
-    ) -> Iterator[tuple[int, Result]]:
-        ready = self._ready(batch)
-        bound = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
-        self._check(ready, batch[0], bound[0] if bound else self._noise.for_inputs(batch))
-        models = ready.runners()
-        sampler = Sampler(
-            models=models,
-            num_classes=self._num_classes,
-            seed=self._seed,
-            device=self._device,
-            blocks_per_batch=max(1, ready.rows // BLOCK),
-            rows_per_call=ready.rows,
-            threads=self._preparer.threads(ready.job.workers),
-        )
-
-        def talks() -> Iterator[Talk[Result]]:
-            for row, (x, found) in enumerate(zip(batch, bound or self._noises(batch, ready), strict=True)):
-                noise = found.at(x)
-                yield Talk(row, x.to(self._device), noise, input_id(x), conversation(noise))
-
-        try:
-            for talk, answer in sampler.run(talks(), on_draws):
-                noise, name = talk.noise.describe(), talk.input_id
-                filled = dataclasses.replace(
-                    answer, noise=noise, classifier=ready.description, seed=self._seed, input_id=name
-                )
-                yield talk.key, filled
-        finally:
-            counts = [model.asked for model in models if isinstance(model, Asking)]
-            self._asked = tuple(map(sum, zip(*counts, *([self._asked] if self._asked else []), strict=True)))
-
-    def _noises(self, batch: Tensor, ready: Ready) -> Iterable[Noise]:
-        bound, threads = self._noise.for_inputs(batch), self._preparer.threads(ready.job.workers)
-        if self._search is None:
-            return [bound] * len(batch)
-        where = (ready.runners(), ready.job.model, self._device)
-        return self._search.noises(*where, batch, bound, seed=self._seed, threads=threads)
+    def _drawing(self, compiled: Compiled) -> Drawing:
+        return Drawing(compiled, self._pool, self._noise, self._seed, self._search, self._checked)
 
     def _batch(self, x: Inputs) -> Tensor:
-        """Inputs as float32 (B, ...), refused where they cannot be what was meant."""
-        batch = torch.as_tensor(x).detach().clone()  # the caller may go on changing theirs
-        if not batch.is_floating_point():
-            raise InputError(f"inputs must be floating point, got {batch.dtype}; divide 8-bit images by 255")
-        one = batch.dim() in (1, 3) if self._input_shape is None else tuple(batch.shape) == self._input_shape
-        batch = (batch[None] if one else batch).float()
-        if self._input_shape is not None and tuple(batch.shape[1:]) != self._input_shape:
-            raise InputError(f"inputs must have shape {self._input_shape} each, got {tuple(batch.shape[1:])}")
-        if batch.dim() < 2 or not batch.numel():
-            raise InputError(
-                f"inputs must be a batch (B, ...) or one input with at least one number, got {tuple(batch.shape)}"
-            )
-        if not bool(torch.isfinite(batch).all()):
-            raise InputError("inputs must be finite, got NaN or infinite values; clean the data first")
-        if self._input_range is not None:
-            low, high = float(batch.min()), float(batch.max())
-            if low < self._input_range[0] or high > self._input_range[1]:
-                raise InputError(
-                    f"inputs must lie in {list(self._input_range)}, got values from {low:.4g} to {high:.4g}"
-                )
-        return batch
+        return as_batch(x, self._input_shape, self._input_range)

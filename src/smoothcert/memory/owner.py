@@ -9,10 +9,8 @@ from typing import Any
 from smoothcert.core.errors import InputError
 from smoothcert.memory.distance import check_norm
 from smoothcert.memory.store import FORMAT
+from smoothcert.noise import NOISES
 from smoothcert.procedures.identity import flat, identifying
-
-# Of the noise: all but its strength, which is each input's own.
-FAMILY = ("name", "norm", "arithmetic", "grid", "values")
 
 
 def belonging(classifier: Mapping[str, Any], noise: Mapping[str, Any], shape: Sequence[int]) -> dict[str, Any]:
@@ -27,9 +25,16 @@ def belonging(classifier: Mapping[str, Any], noise: Mapping[str, Any], shape: Se
     return {
         "classifier": {name: described.get(name) for name in identifying(described)},
         "norm": str(noise["norm"]),
-        "noise": {name: noise[name] for name in FAMILY if name in noise},
+        "noise": _family(noise),
         "shape": [int(size) for size in shape],
     }
+
+
+def _family(noise: Mapping[str, Any]) -> dict[str, Any]:
+    """Of the noise: all but its strength, which is each input's own, and what follows from the shape or the input."""
+    kind = NOISES.find(noise["name"])
+    own = {kind.strength_name} | kind.of_inputs | kind.of_one_input
+    return {name: value for name, value in noise.items() if name not in own}
 
 
 def new_owner(wanted: Mapping[str, Any]) -> dict[str, Any]:

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from torch import Tensor
 
 
-class Answer(Protocol):
+class RegionAnswer(Protocol):
     """What a region says."""
 
     @property
@@ -28,7 +28,7 @@ class Answer(Protocol):
         """Its number."""
 
 
-class Remembers(Protocol):
+class RegionMemory(Protocol):
     """What `Smoothed` needs of a memory (`smoothcert.memory.Memory`)."""
 
     def check_owner(self, classifier: Mapping[str, Any], noise: Mapping[str, Any], shape: Sequence[int]) -> None:
@@ -37,15 +37,15 @@ class Remembers(Protocol):
     def claim(self, classifier: Mapping[str, Any], noise: Mapping[str, Any], shape: Sequence[int]) -> str:
         """The same; and make the memory if it is not there. Returns its id."""
 
-    def answer(self, x: Any) -> Answer | None:
+    def answer(self, x: Any) -> RegionAnswer | None:
         """The region that contains x."""
 
     def insert(self, x: Any, certificate: Certificate) -> Certificate:
         """What may be claimed at x; durable when it returns."""
 
 
-def inserted(
-    memory: Remembers, batch: Tensor, certificates: Iterable[tuple[int, Certificate]]
+def insert_in_order(
+    memory: RegionMemory, batch: Tensor, certificates: Iterable[tuple[int, Certificate]]
 ) -> Iterator[tuple[int, Certificate]]:
     """Insert in the order of the inputs, whatever the order in which they were decided.
 
@@ -60,8 +60,8 @@ def inserted(
             following += 1
 
 
-def predicted(
-    memory: Remembers,
+def predict_through(
+    memory: RegionMemory,
     batch: Tensor,
     procedure: Predict,
     draw: Callable[[list[int]], Iterable[tuple[int, Prediction]]],
@@ -78,7 +78,7 @@ def predicted(
 
 
 def _answered_by(
-    memory: Remembers,
+    memory: RegionMemory,
     batch: Tensor,
     rows: Iterable[int],
     procedure: Predict,

@@ -3,6 +3,7 @@
 import dis
 import functools
 import hashlib
+import inspect
 import json
 import sys
 import types
@@ -30,7 +31,10 @@ def fingerprint(model: nn.Module) -> str | None:
 
     Code counts by name if it is torch's, numpy's, Python's or ours. Other functions and classes count by bytecode,
     defaults, closures, class attributes, and the globals they name: all of them in `__main__` and in generated code,
-    in an imported file its own functions and classes and all values. What imported files call elsewhere is not seen.
+    in an imported file its own functions and classes and all values. Values that are read through a global by name
+    (`settings.SCALE`, `settings.Net.SCALE`) count, unless the module is Python's own. What imported files call
+    elsewhere is not seen, nor what is read by a way that the bytecode does not spell out: getattr(), another name for
+    the module, an import inside a function, the environment, a file.
 
     It is the same on every device, in every memory format, in training and evaluation mode, in every process, and after
     saving and loading. Bytecode differs between versions of Python, and so do the fingerprints that depend on it.
@@ -151,12 +155,40 @@ def _of_function(function: types.FunctionType) -> Any:
         own = {n: v for n, v in reached.items() if isinstance(v, type | types.FunctionType) and v.__module__ == home}
         reached = {n: v for n, v in reached.items() if isinstance(v, _VALUES)} | own
     cells = [cell.cell_contents for cell in function.__closure__ or ()]  # a ValueError if one is empty
-    return attrgetter(*_FUNCTION)(function), cells, reached
+    return attrgetter(*_FUNCTION)(function), cells, reached | dict(sorted(_read(function.__code__, scope).items()))
 
 
 def _globals(code: types.CodeType) -> set[str]:
     names = {str(step.argval) for step in dis.get_instructions(code) if step.opname in ("LOAD_GLOBAL", "LOAD_NAME")}
     return names.union(*(_globals(inner) for inner in code.co_consts if isinstance(inner, types.CodeType)))
+
+
+def _read(code: types.CodeType, scope: Mapping[str, Any]) -> dict[str, Any]:
+    """Values that code reads as attributes of its globals, by their full names, such as "settings.SCALE"."""
+    found: dict[str, Any] = {}
+    name, value = "", None
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_GLOBAL", "LOAD_NAME"):
+            name, value = str(step.argval), scope.get(step.argval)
+        elif step.opname in ("LOAD_ATTR", "LOAD_METHOD") and name and not _is_known(value):
+            name, value = f"{name}.{step.argval}", inspect.getattr_static(value, step.argval, None)
+            if isinstance(value, _VALUES):
+                found[name], name = value, ""
+        elif step.opname != "EXTENDED_ARG":
+            name = ""
+    for inner in code.co_consts:
+        if isinstance(inner, types.CodeType):
+            found |= _read(inner, scope)
+    return found
+
+
+def _is_known(value: Any) -> bool:
+    """What counts by name, and Python's own modules, which hold what differs between processes."""
+    home = value.__name__ if isinstance(value, types.ModuleType) else type(value).__module__
+    if isinstance(value, type | types.FunctionType):
+        home = value.__module__
+    top = str(home).partition(".")[0]
+    return top in _KNOWN or (isinstance(value, types.ModuleType) and top in sys.stdlib_module_names)
 
 
 def _known_name(value: Any) -> str | None:

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import TYPE_CHECKING
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
-from smoothcert.noise.base import Noise, per_row
-from smoothcert.noise.gaussian import Gaussian
-from smoothcert.noise.laplace import Laplace
-from smoothcert.noise.uniform import Uniform
+from smoothcert.noise.base import NOISES, Noise, per_row
 
 if TYPE_CHECKING:
     import torch
@@ -19,48 +15,40 @@ if TYPE_CHECKING:
 CLAMP = 0.02
 """Mean scores are clamped to [0.02, 0.98] before Phi^-1, as in the authors' scripts (appendix A)."""
 
-Scale = Gaussian | Uniform | Laplace
 
-
-def plain(noise: Noise) -> Scale:
+def searchable(noise: Noise) -> Noise:
     """The noise without its grid: what strengths are chosen with. Refused unless it is a strength times one noise.
 
     Rounding to the grid of 8-bit images changes the best strength by less than can be seen, and every strength on the
     way would need tables of its own.
     """
-    if isinstance(noise, Gaussian | Uniform):
-        return dataclasses.replace(noise, grid=None, offset=0.0)
-    if isinstance(noise, Laplace):
-        return noise
-    raise InputError(
-        f"the strength of {noise.name} noise cannot be chosen per input, only that of gaussian, uniform or laplace"
-    )
+    if noise.additive:
+        return noise.gridless()
+    known = ", ".join(sorted(name for name, kind in NOISES.items() if kind.additive))
+    raise InputError(f"the strength of {noise.name} noise cannot be chosen per input, only that of {known}")
 
 
-def unit_draws(noise: Scale, x: Tensor, draws: int, stream: torch.Generator) -> Tensor:
+def unit_draws(noise: Noise, x: Tensor, draws: int, stream: torch.Generator) -> Tensor:
     """`draws` noises of strength 1 for one input x (...): (draws, ...)."""
     return noise.with_strength(1.0).draw(x.new_zeros(()).expand(draws, *x.shape), stream)
 
 
-def soft_radii(noise: Scale, scores: Tensor, strength: Tensor, label: Tensor) -> Tensor:
+def soft_radii(noise: Noise, scores: Tensor, strength: Tensor, label: Tensor) -> Tensor:
     """sigma/2 (Phi^-1(E_A) - Phi^-1(E_B)), (B,), or what it is for the noise: half_width (E_A - E_B) of Uniform.
 
     E is the mean softmax of scores (B, m, C): the authors' code clamps what the model answers, and so takes for granted
-    that it ends in a softmax. A is `label` (B,), B the best of the others; negative where B is ahead.
+    that it ends in a softmax. A is `label` (B,), B the best of the others; negative where B is ahead. A noise without a
+    differentiable radius is refused.
     """
-    if isinstance(noise, Laplace):
-        raise InputError("laplace noise has no differentiable radius; take the method bracket")
     mean = scores.softmax(dim=-1).mean(dim=1)  # (B, C)
     top = mean.gather(1, label[:, None])[:, 0]
     second = mean.scatter(1, label[:, None], -1.0).amax(dim=1)
-    if isinstance(noise, Gaussian):
-        top, second = top.clamp(CLAMP, 1 - CLAMP), second.clamp(CLAMP, 1 - CLAMP)
-    return noise.soft_radius(top, second, strength)
+    return noise.soft_radius(top, second, strength, clamp=CLAMP)
 
 
 def ascend(
     model: Model,
-    noise: Scale,
+    noise: Noise,
     x: Tensor,
     strength: Tensor,
     units: Tensor,

@@ -1,12 +1,18 @@
-"""The contract of a noise. A noise owns its geometry: the norm, the radius that a probability buys, and the reverse."""
+"""The contract of a noise: its law, how it is drawn, and its geometry (the norm, radii, and what radii need).
+
+Nothing here imports torch before something is drawn.
+"""
 
 from __future__ import annotations
 
 import dataclasses
-import math
+import json
+import sys
 from abc import ABC, abstractmethod
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
 
 import numpy as np
 
@@ -21,13 +27,28 @@ if TYPE_CHECKING:
 NOISES: Registry[type[Noise]] = Registry("noise")
 """Noises by name. A noise registers itself (`@NOISES.add`), in its own file, or in one from outside the package."""
 
+SOFT_CLAMP = 1e-6
+"""Soft radii are of scores in [1e-6, 1 - 1e-6] unless told otherwise: float32 is at 1 already beyond 1 - 6e-8."""
+
 
 @dataclass(frozen=True)
 class Noise(Described, ABC):
-    """A distribution around an input. Frozen; its strength (sigma, half width, ...) is a field."""
+    """A distribution around an input. Frozen; its strength (sigma, half width, ...) is a field.
+
+    A new noise sets `name` and `strength_name`, and says `norm`, `draw`, `radius` and `required_p`; everything else
+    has a default that is right for it. It is described by its name, fields and norm, and made again from that
+    (`Noise.from_description`), so its geometry follows from its fields alone.
+    """
 
     registry: ClassVar[Registry[Any]] = NOISES
     strength_name: ClassVar[str]
+    additive: ClassVar[bool] = False
+    """Drawn as x + strength * (a noise that knows neither x nor the strength): so strengths can be searched for each
+    input, and noise that was drawn for one point can be added to another one."""
+    of_inputs: ClassVar[frozenset[str]] = frozenset()
+    """Fields that `for_inputs` fills in."""
+    of_one_input: ClassVar[frozenset[str]] = frozenset()
+    """Fields that `at` fills in: they differ between the inputs of a run."""
 
     @property
     @abstractmethod
@@ -46,6 +67,20 @@ class Noise(Described, ABC):
     def required_p(self, radius: float) -> float:
         """The smallest p_lower whose radius reaches `radius` with p_upper = 1 - p_lower, rounded up."""
 
+    def soft_radius(
+        self, top: Tensor, second: Tensor, strength: Tensor | None = None, *, clamp: float = SOFT_CLAMP
+    ) -> Tensor:
+        """Differentiable radius of the two largest mean scores, (B,) each -> (B,); refused where a noise has none.
+
+        A noise whose radius is infinite at scores of 0 or 1 clamps them to [clamp, 1 - clamp].
+        """
+        raise InputError(f"{self.name} noise has no differentiable radius; take the method bracket")
+
+    @property
+    def has_soft_radius(self) -> bool:
+        """Whether there is a differentiable radius."""
+        return type(self).soft_radius is not Noise.soft_radius
+
     @property
     def strength(self) -> float:
         """How strong the noise is as it is drawn, in float32: radii are computed for this number, not for its name."""
@@ -54,6 +89,15 @@ class Noise(Described, ABC):
     def with_strength(self, strength: float) -> Self:
         """The same noise at another strength: per-input strengths are lists of these."""
         return dataclasses.replace(self, **{self.strength_name: strength})
+
+    @property
+    def levels(self) -> int | None:
+        """Steps per unit of the grid that the noise is drawn on; None: there is no grid."""
+        return None
+
+    def gridless(self) -> Self:
+        """The same noise, drawn in float32."""
+        return self
 
     def for_inputs(self, x: Tensor) -> Self:
         """This noise, bound to inputs like x (B, ...); refuses inputs that it cannot be added to soundly."""
@@ -68,10 +112,43 @@ class Noise(Described, ABC):
         # Sums of float32 numbers: an adversarial classifier can see the rounding of x + noise. `GriddedNoise` cures it.
         return {"name": self.name} | fields_of(self) | {"norm": self.norm, "arithmetic": "float32"}
 
+    @classmethod
+    def from_description(cls, description: object) -> Self:
+        """The noise that describes itself like this; anything else is refused. The only way back from a record."""
+        try:
+            return cast(Self, _made(cls, json.dumps(description)))  # a run has thousands of records of a few noises
+        except TypeError:  # it never was JSON
+            return super().from_description(description)
+
+    def options(self) -> dict[str, Any]:
+        """What the command line is given beside name and strength to make this noise: {"values": 256}."""
+        left_out = {self.strength_name} | self.of_inputs | self.of_one_input
+        return {name: value for name, value in fields_of(self).items() if name not in left_out and value is not None}
+
+    def _check_strength(self) -> None:
+        """Refuse a strength that is no positive number as it is drawn."""
+        value = getattr(self, self.strength_name)
+        check_positive(self.strength_name, value)
+        if self.levels is None and not 2.0**-149 <= value <= float(np.finfo(np.float32).max):
+            raise InputError(f"{self.strength_name} must be a number that float32 can hold, got {value}")
+
+
+@lru_cache(maxsize=1024)
+def _made(kind: type[Noise], described: str) -> Noise:
+    return super(Noise, kind).from_description(json.loads(described))
+
+
+def noise_kind(description: object) -> type[Noise] | None:
+    """The class of a noise that is described by name; None where no noise of that name is known."""
+    try:
+        return NOISES.find(description.get("name")) if isinstance(description, Mapping) else None
+    except InputError:
+        return None
+
 
 def check_positive(name: str, value: float) -> None:
     """Refuse a scale that is not a positive finite number."""
-    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value < math.inf:
+    if isinstance(value, bool) or not isinstance(value, int | float) or not 0 < value <= sys.float_info.max:
         raise InputError(f"{name} must be a positive finite number, got {value}")
 
 

@@ -8,18 +8,17 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+from scipy import special
+
 from smoothcert.core.errors import InputError
-from smoothcert.noise.base import NOISES, check_positive, per_row
-from smoothcert.noise.grid import Law
-from smoothcert.noise.gridded import GriddedNoise
-from smoothcert.stats.geometry import gaussian_radius, gaussian_required_p
+from smoothcert.noise.base import NOISES, SOFT_CLAMP, per_row
+from smoothcert.noise.grid import RoundedLaw
+from smoothcert.noise.gridded import GriddedNoise, less_offset
+from smoothcert.stats.rounding import check_radius, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
-
-# Phi^-1 is infinite at 0 and 1, and float32 is there already at 1 - 6e-8. Beyond this the soft radius is flat.
-SOFT_CLAMP = 1e-6
 
 
 @NOISES.add
@@ -32,14 +31,18 @@ class Gaussian(GriddedNoise):
 
     name: ClassVar[str] = "gaussian"
     strength_name: ClassVar[str] = "sigma"
+    additive: ClassVar[bool] = True
+    of_inputs: ClassVar[frozenset[str]] = frozenset({"dim"})
     sigma: float
     norm: Literal["l2", "linf"] = "l2"
     dim: int | None = None  # number of coordinates of an input: needed for linf, filled in by the engine
 
     def __post_init__(self) -> None:
-        check_positive("sigma", self.sigma)
+        self._check_strength()
         if self.norm not in ("l2", "linf"):
             raise InputError(f"norm of Gaussian noise must be 'l2' or 'linf', got {self.norm!r}")
+        if self.dim is not None and (type(self.dim) is not int or self.dim < 1):
+            raise InputError(f"dim must be the number of coordinates of an input, or left out, got {self.dim!r}")
         self._check_grid()
 
     def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
@@ -53,20 +56,32 @@ class Gaussian(GriddedNoise):
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """sigma/2 (Phi^-1(p_lower) - Phi^-1(p_upper)) - offset, over sqrt(dim) for linf."""
-        return gaussian_radius(self.strength, p_lower, p_upper, self._l2_per_unit, self.offset)
+        if p_upper is None:
+            radius = self.strength * float(special.ndtri(p_lower)) if p_lower > 0.5 else 0.0
+        elif p_lower <= p_upper:
+            radius = 0.0
+        else:
+            a, b = float(special.ndtri(p_lower)), float(special.ndtri(p_upper))
+            # Less the rounding of both: their difference may cancel.
+            radius = self.strength / 2 * (a - b - (abs(a) + abs(b)) * 2.0**-48)
+        return rounded_down(less_offset(radius, self.offset) / self._l2_per_unit)
 
     def required_p(self, radius: float) -> float:
         """Phi((radius + offset) / sigma), with the radius times sqrt(dim) for linf."""
-        return gaussian_required_p(self.strength, radius, self._l2_per_unit, self.offset)
+        check_radius(radius)
+        return rounded_up(float(special.ndtr((radius * self._l2_per_unit + self.offset) / self.strength)))
 
-    def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
+    def soft_radius(
+        self, top: Tensor, second: Tensor, strength: Tensor | None = None, *, clamp: float = SOFT_CLAMP
+    ) -> Tensor:
         """Differentiable radius of mean scores, (B,) each (Zhai et al. 2020, equation 7).
 
-        Scores are clamped to [1e-6, 1 - 1e-6], so that no infinity or NaN reaches the gradient.
+        Scores are clamped to [clamp, 1 - clamp], so that no infinity or NaN reaches the gradient: Phi^-1 is infinite at
+        0 and 1. Beyond, the soft radius is flat.
         """
         import torch
 
-        z_top, z_second = (torch.special.ndtri(p.clamp(SOFT_CLAMP, 1 - SOFT_CLAMP)) for p in (top, second))
+        z_top, z_second = (torch.special.ndtri(p.clamp(clamp, 1 - clamp)) for p in (top, second))
         sigma = self.strength if strength is None else strength.to(top)
         radius: Tensor = sigma / 2 * (z_top - z_second) / self._l2_per_unit  # (B,)
         return radius
@@ -78,7 +93,7 @@ class Gaussian(GriddedNoise):
             raise InputError(f"dim of the noise is {self.dim} but the inputs have {dim} coordinates; leave dim out")
         return dataclasses.replace(super().for_inputs(x), dim=dim)
 
-    def _law(self, levels: int) -> Law:
+    def _law(self, levels: int) -> RoundedLaw:
         return GaussianLaw(self.strength, levels)
 
     @property
@@ -104,7 +119,7 @@ def arithmetic() -> Any:
 
 
 @dataclass(frozen=True)
-class GaussianLaw(Law):
+class GaussianLaw(RoundedLaw):
     """N(0, sigma^2) rounded to multiples of 1/levels: P(k <= -i) = Phi(-(i - 1/2) / (levels sigma))."""
 
     sigma: float

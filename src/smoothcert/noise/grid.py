@@ -37,8 +37,8 @@ MOST_STEPS = 2**18
 """The farthest k that tables are made for: with more, making them would take longer than anybody waits."""
 
 
-class Law(ABC):
-    """The law of a symmetric whole number k; hashable, because tables are made once for each."""
+class RoundedLaw(ABC):
+    """The law of a symmetric noise rounded to whole numbers k; hashable, because tables are made once for each."""
 
     @abstractmethod
     def reach(self, bits: int) -> int:
@@ -59,7 +59,7 @@ class Law(ABC):
         return (1 << bits) - rest - (not exact), exact
 
 
-def resolve(law: Law, word: int, bits: int, more: Callable[[], int]) -> int:
+def resolve(law: RoundedLaw, word: int, bits: int, more: Callable[[], int]) -> int:
     """The k of the U that begins with `bits` bits, the number `word`; `more` gives the next 64, as often as needed."""
     while True:
         reach = law.reach(bits)
@@ -74,7 +74,7 @@ def resolve(law: Law, word: int, bits: int, more: Callable[[], int]) -> int:
 
 
 @lru_cache(maxsize=64)
-def thresholds(law: Law) -> tuple[int, ...]:
+def thresholds(law: RoundedLaw) -> tuple[int, ...]:
     """All thresholds from P(k <= -K) on, in units of 2^-64, rounded down."""
     reach = law.reach(KEY_BITS)
     below = [law.tail(i, KEY_BITS) for i in range(reach, 0, -1)]
@@ -97,7 +97,7 @@ class Tables:
 
 
 @lru_cache(maxsize=64)
-def tables(law: Law, device: torch.device) -> Tables:
+def tables(law: RoundedLaw, device: torch.device) -> Tables:
     """The tables of a law, made once."""
     import torch
 
@@ -114,7 +114,7 @@ def tables(law: Law, device: torch.device) -> Tables:
     return Tables(*(torch.from_numpy(array).to(device) for array in found))
 
 
-def draw_steps(law: Law, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
+def draw_steps(law: RoundedLaw, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """`count` independent k, as float32 whole numbers; a function of the generator alone."""
     import torch
 
@@ -129,7 +129,7 @@ def draw_steps(law: Law, count: int, generator: torch.Generator, device: torch.d
     return steps
 
 
-def finish(law: Law, table: Tables, which: Tensor, rest: Tensor, more: Callable[[], int]) -> Tensor:
+def finish(law: RoundedLaw, table: Tables, which: Tensor, rest: Tensor, more: Callable[[], int]) -> Tensor:
     """k where the first 16 bits of U, of the cells `which`, do not decide: from the next 48 and, if need be, `more`.
 
     Nearly always it matters only on which side of its cell's first threshold U is.

@@ -5,19 +5,23 @@ from __future__ import annotations
 import dataclasses
 import math
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
 from smoothcert.core.errors import InputError
 from smoothcert.noise.base import Noise
-from smoothcert.noise.grid import KEY_BITS, MOST_STEPS, Law, draw_steps
-from smoothcert.stats.geometry import grid_levels, grid_offset
+from smoothcert.noise.grid import KEY_BITS, MOST_STEPS, RoundedLaw, draw_steps
+from smoothcert.stats.rounding import SAFETY, rounded_down
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+MOST_GRID_LEVELS = 65535
+"""The finest grid is that of 16-bit images."""
 
 MOST_LEVELS = 2**20
 """How far from 0 an input may be, in grid steps: sums with any noise are then exact in float32."""
@@ -35,16 +39,17 @@ class GriddedNoise(Noise):
     point, and the way there counts into the size of the perturbation.
     """
 
+    of_one_input: ClassVar[frozenset[str]] = frozenset({"offset"})
     grid: float | None = field(default=None, kw_only=True)
     offset: float = field(default=0.0, kw_only=True)  # of one input from the grid, rounded up; filled in by `at`
 
     @abstractmethod
-    def _law(self, levels: int) -> Law:
+    def _law(self, levels: int) -> RoundedLaw:
         """The law of the noise, rounded to multiples of 1/levels."""
 
     def _check_grid(self) -> None:
         """Refuse a grid or an offset that cannot be, and noise too wide for the grid."""
-        levels = self._levels
+        levels = self.levels
         if not 0 <= self.offset < math.inf or (self.offset and levels is None):
             raise InputError(f"offset must be 0, or a distance from the grid that is given, got {self.offset}")
         if levels is None:
@@ -63,24 +68,22 @@ class GriddedNoise(Noise):
 
     def for_inputs(self, x: Tensor) -> Self:
         """Refuse inputs too far from 0 for the grid."""
-        if self._levels is not None:
-            _check_near(x, self._levels)
+        if self.levels is not None:
+            _check_near(x, self.levels)
         return self
 
     def at(self, x: Tensor) -> Self:
         """This noise around one input x (...): with its distance from the grid, in l1 or l2, as `offset`."""
-        if self._levels is None:
+        levels = self.levels
+        if levels is None:
             return self
-        import torch
-
-        named, levels = x.detach().to("cpu", torch.float32).numpy(), np.float32(self._levels)
-        exact = named.astype(np.float64) * self._levels  # 24 and 16 bits: nothing is lost
+        named = x.detach().float().cpu().numpy()
+        exact = named.astype(np.float64) * levels  # 24 and 16 bits: nothing is lost
         steps = np.rint(exact)
-        beside = named != steps.astype(np.float32) / levels
+        beside = named != steps.astype(np.float32) / np.float32(levels)
         gaps = np.abs(exact - steps)[beside]
-        return dataclasses.replace(
-            self, offset=grid_offset(gaps.tolist(), named.size, self._levels, 1 if self.norm == "l1" else 2)
-        )
+        order = 1 if self.norm == "l1" else 2
+        return dataclasses.replace(self, offset=grid_offset(gaps.tolist(), named.size, levels, order))
 
     def describe(self) -> dict[str, Any]:
         """As every noise; a grid and an offset where there are any."""
@@ -93,11 +96,24 @@ class GriddedNoise(Noise):
             del described["offset"]
         return described
 
+    def options(self) -> dict[str, Any]:
+        """As every noise; the grid by its levels, or "off": the command line would choose one."""
+        return super().options() | {"grid": "off" if self.levels is None else self.levels}
+
+    def gridless(self) -> Self:
+        """The same noise, drawn in float32, at no distance from anything."""
+        return dataclasses.replace(self, grid=None, offset=0.0)
+
+    @property
+    def levels(self) -> int | None:
+        """q of the grid 1/q."""
+        return None if self.grid is None else grid_levels(self.grid)
+
     def _draw_on_grid(self, x: Tensor, generator: torch.Generator, strength: Tensor | None) -> Tensor:
         """(nearest grid point of x) + k, over q; every sum is exact, and every quotient is rounded once."""
         import torch
 
-        levels = self._levels
+        levels = self.levels
         assert levels is not None
         each = [] if strength is None else strength.tolist()
         if len(set(each)) > 1:
@@ -105,17 +121,41 @@ class GriddedNoise(Noise):
             return torch.cat([self.with_strength(one)._draw_on_grid(row[None], generator, None) for row, one in rows])
         noise = self.with_strength(each[0]) if each else self
         # The engine hands in one input, expanded: then it is rounded once and not once per row.
-        steps = nearest(x[:1] if x.stride(0) == 0 else x, levels)
+        steps = grid_steps(x[:1] if x.stride(0) == 0 else x, levels)
         noisy = draw_steps(noise._law(levels), x.numel(), generator, x.device).view(x.shape).add_(steps)
         # A tensor, not a number: on some devices torch multiplies with the rounded reciprocal of a number.
         return noisy.div_(torch.tensor(float(levels), device=x.device)).to(x.dtype)
 
-    @property
-    def _levels(self) -> int | None:
-        return None if self.grid is None else grid_levels(self.grid)
+
+def grid_levels(grid: object) -> int:
+    """The whole number q of a grid 1/q."""
+    if isinstance(grid, int | float) and not isinstance(grid, bool) and 1 / (MOST_GRID_LEVELS + 0.5) < grid < 1.5:
+        levels = round(1 / grid)
+        if math.isclose(levels * grid, 1, rel_tol=1e-9):
+            return levels
+    raise InputError(
+        f"grid must be one over a whole number up to {MOST_GRID_LEVELS}, such as 1/255 for 8-bit images, got {grid}"
+    )
 
 
-def nearest(x: Tensor, levels: int) -> Tensor:
+def grid_offset(gaps: Sequence[float], dim: int, levels: int, order: int) -> float:
+    """How far an input of `dim` numbers is from its nearest grid point, rounded up; `gaps` are in steps of 1/levels.
+
+    In l1 or l2 (`order`), up to the next sixteenth of the largest possible distance: then a data set has few offsets,
+    and procedures that prepare tables for a geometry need few of them.
+    """
+    distance = math.pow(math.fsum(gap**order for gap in gaps), 1 / order)
+    largest = math.pow(dim, 1 / order) / 2
+    sixteenths = math.ceil(distance / largest * 16)
+    return sixteenths * largest / 16 / levels * (1 + SAFETY)
+
+
+def less_offset(radius: float, offset: float) -> float:
+    """A radius less an offset; what the radius lost by rounding must not be measured by the smaller difference."""
+    return rounded_down(radius) - offset if offset else radius
+
+
+def grid_steps(x: Tensor, levels: int) -> Tensor:
     """The nearest grid points of x (...), in steps of 1/levels, as float32; inputs too far from 0 are refused."""
     _check_near(x, levels)
     return x.double().mul(levels).round_().float()  # of float32 inputs: the product is exact

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothcert.noise.base import NOISES, Noise, check_positive, per_row
-from smoothcert.stats.geometry import laplace_radius, laplace_required_p
+from smoothcert.noise.base import NOISES, Noise, per_row
+from smoothcert.stats.rounding import check_radius, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     import torch
@@ -24,10 +25,11 @@ class Laplace(Noise):
 
     name: ClassVar[str] = "laplace"
     strength_name: ClassVar[str] = "scale"
+    additive: ClassVar[bool] = True
     scale: float
 
     def __post_init__(self) -> None:
-        check_positive("scale", self.scale)
+        self._check_strength()
 
     @property
     def norm(self) -> str:
@@ -47,8 +49,16 @@ class Laplace(Noise):
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """The better of the two bounds; the first always is for p_upper = 1 - p_lower."""
-        return laplace_radius(self.strength, p_lower, p_upper)
+        gap = 2 * (1 - p_lower) if p_upper is None else 1 - p_lower + p_upper
+        if gap >= 1:
+            return 0.0
+        ratio = 0.0
+        if p_upper:  # log1p, because the logarithm of a quotient near 1 would cancel
+            ratio = 0.5 * math.log1p((p_lower - p_upper) / p_upper * (1 - 2.0**-50))
+        # The logarithm of a number near 1 loses what 1 - p lost; the gap is at least as large as computed plus one ulp.
+        return rounded_down(self.strength * max(-math.log(math.nextafter(gap, 1)), ratio))
 
     def required_p(self, radius: float) -> float:
         """1 - exp(-radius / scale) / 2."""
-        return laplace_required_p(self.strength, radius)
+        check_radius(radius)
+        return rounded_up(1 - math.exp(-radius / self.strength) / 2)

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, ClassVar
 
-from smoothcert.noise.base import NOISES, check_positive, per_row
-from smoothcert.noise.grid import Law
-from smoothcert.noise.gridded import GriddedNoise
-from smoothcert.stats.geometry import uniform_radius, uniform_required_p
+from smoothcert.noise.base import NOISES, SOFT_CLAMP, per_row
+from smoothcert.noise.grid import RoundedLaw
+from smoothcert.noise.gridded import GriddedNoise, less_offset
+from smoothcert.stats.rounding import check_radius, rounded_down, rounded_up
 
 if TYPE_CHECKING:
     import torch
@@ -28,10 +28,11 @@ class Uniform(GriddedNoise):
 
     name: ClassVar[str] = "uniform"
     strength_name: ClassVar[str] = "half_width"
+    additive: ClassVar[bool] = True
     half_width: float
 
     def __post_init__(self) -> None:
-        check_positive("half_width", self.half_width)
+        self._check_strength()
         self._check_grid()
 
     @property
@@ -50,22 +51,26 @@ class Uniform(GriddedNoise):
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """half_width (p_lower - p_upper) - offset."""
-        return uniform_radius(self.strength, p_lower, p_upper, self.offset)
+        radius = self.strength * (p_lower - (1 - p_lower if p_upper is None else p_upper))
+        return rounded_down(less_offset(radius, self.offset))
 
     def required_p(self, radius: float) -> float:
         """(1 + (radius + offset) / half_width) / 2; 1, which no finite sample shows, where the noise is too narrow."""
-        return uniform_required_p(self.strength, radius, self.offset)
+        check_radius(radius)
+        return rounded_up(0.5 + (radius + self.offset) / (2 * self.strength))
 
-    def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
-        """Differentiable radius of mean scores, (B,) each."""
+    def soft_radius(
+        self, top: Tensor, second: Tensor, strength: Tensor | None = None, *, clamp: float = SOFT_CLAMP
+    ) -> Tensor:
+        """Differentiable radius of mean scores, (B,) each; finite at all of them, so none is clamped."""
         return (self.strength if strength is None else strength.to(top)) * (top - second)  # (B,)
 
-    def _law(self, levels: int) -> Law:
+    def _law(self, levels: int) -> RoundedLaw:
         return UniformLaw(self.strength, levels)
 
 
 @dataclass(frozen=True)
-class UniformLaw(Law):
+class UniformLaw(RoundedLaw):
     """Uniform on [-half_width, half_width], rounded to multiples of 1/levels, in fractions."""
 
     half_width: float

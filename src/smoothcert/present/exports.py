@@ -7,6 +7,7 @@ import io
 import re
 from collections.abc import Sequence
 
+from smoothcert.analysis.envelope import UpperEnvelope
 from smoothcert.analysis.seeds import Average
 from smoothcert.analysis.summary import Row, Summary
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends, radius_title
@@ -16,6 +17,7 @@ SPECIAL = {
     "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
     **{character: f"\\{character}" for character in "&%$#_{}"},
 }  # fmt: skip
+NOT_ASKED = "--"
 NORMS = {"l0": r"$\ell_0$", "l1": r"$\ell_1$", "l2": r"$\ell_2$", "linf": r"$\ell_\infty$"}
 
 
@@ -25,11 +27,11 @@ def latex(summary: Summary) -> str:
     One line per result: ACR and certified accuracy in percent at each radius, rounded down, the largest of each column
     in bold. The caption says how far the intervals reach, and whatever keeps the rows from being compared.
     """
-    rivals = [row for row in summary.rows if not row.settings.envelope]
+    rivals = [row for row in summary.rows if not row.settings.oracle]
     columns = [[row.acr for row in rivals]]
-    columns += [[row.accuracy[i].value for row in rivals] for i in range(len(summary.radii))]
+    columns += [[s.value for row in rivals if (s := row.accuracy[i]) is not None] for i in range(len(summary.radii))]
     # Bold says "best": of one row, or of rows that are no comparison, there is none.
-    largest = [max(column) if len(rivals) > 1 and not summary.warnings else None for column in columns]
+    largest = [max(column, default=None) if len(rivals) > 1 and not summary.warnings else None for column in columns]
     norms = sorted({row.norm for row in summary.rows if row.norm is not None})
     of = " and ".join(NORMS.get(norm, _escaped(norm)) for norm in norms)
     wide = len(summary.radii)
@@ -40,6 +42,8 @@ def latex(summary: Summary) -> str:
         lines += [f" & & \\multicolumn{{{wide}}}{{c}}{{{title}}} \\\\", f"\\cmidrule(l){{3-{2 + wide}}}"]
     lines += [_line(["Model", "ACR", *map(radius_title, summary.radii)]), r"\midrule"]
     lines += [_line(_cells(row, largest)) for row in summary.rows]
+    if summary.envelope is not None:
+        lines += [r"\midrule", _line(_envelope(summary.envelope))]
     if summary.averages:
         lines += [r"\midrule", *(_line(_average(average)) for average in summary.averages)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
@@ -48,8 +52,8 @@ def latex(summary: Summary) -> str:
 def comma_separated(summary: Summary) -> str:
     """The summary as CSV: one line per result, every number with the ends of its interval in columns of their own.
 
-    Accuracies are in percent, and draws and seconds per input. Averages over seeds have a column `sd`, and no interval.
-    Full precision is in the JSON.
+    Accuracies are in percent, and draws and seconds per input. Averages over seeds have a column `sd`, and no interval;
+    nor has the upper envelope. Where a radius was not asked the cell is empty. Full precision is in the JSON.
     """
     ends = ["low", "high", *(["sd"] if summary.averages else [])]
     numbers = ["ACR", *(f"% at {radius_title(radius)}" for radius in summary.radii)]
@@ -62,21 +66,29 @@ def comma_separated(summary: Summary) -> str:
         cells = [row.name, row.noise or "", row.norm or "", str(row.inputs), row.subset]
         cells += [down(row.acr, RADIUS_DIGITS), *radius_ends(row.acr_interval), *blank]
         for share in row.accuracy:
-            cells += [percent(share.value), *percent_ends(share.interval), *blank]
+            known = ["", "", ""] if share is None else [percent(share.value), *percent_ends(share.interval)]
+            cells += [*known, *blank]
         costs = ["" if x is None else f"{x:.6g}" for x in (row.mean_draws, row.mean_seconds)]
         writer.writerow([*cells, percent(row.abstentions.value, ceiling=True), *costs])
+    if summary.envelope is not None:
+        numbers = [down(summary.envelope.acr, RADIUS_DIGITS)]
+        numbers += ["" if share is None else percent(share.value) for share in summary.envelope.accuracy]
+        cells = [cell for number in numbers for cell in (number, "", "", *blank)]
+        writer.writerow([summary.envelope.name, *[""] * 4, *cells, "", "", ""])
     for average in summary.averages:
         cells = [average.title, *[""] * 4]
         cells += [down(average.acr.mean, RADIUS_DIGITS), "", "", up(average.acr.deviation, RADIUS_DIGITS)]
-        for spread in average.accuracy:
-            cells += [percent(spread.mean), "", "", percent(spread.deviation, ceiling=True)]
+        for at in average.accuracy:
+            known = ["", "", "", ""]
+            cells += known if at is None else [percent(at.mean), "", "", percent(at.deviation, ceiling=True)]
         writer.writerow([*cells, "", "", ""])
     return out.getvalue()
 
 
 def _cells(row: Row, largest: Sequence[float | None]) -> list[str]:
-    numbers = [(row.acr, down(row.acr, RADIUS_DIGITS)), *((s.value, percent(s.value)) for s in row.accuracy)]
-    if row.settings.envelope:
+    numbers = [(row.acr, down(row.acr, RADIUS_DIGITS))]
+    numbers += [(-1.0, NOT_ASKED) if s is None else (s.value, percent(s.value)) for s in row.accuracy]
+    if row.settings.oracle:
         return [_escaped(row.name), *(text for _, text in numbers)]
     bold = [
         f"\\textbf{{{text}}}" if value == best else text for (value, text), best in zip(numbers, largest, strict=True)
@@ -84,20 +96,32 @@ def _cells(row: Row, largest: Sequence[float | None]) -> list[str]:
     return [_escaped(row.name), *bold]
 
 
+def _envelope(envelope: UpperEnvelope) -> list[str]:
+    shares = [NOT_ASKED if share is None else percent(share.value) for share in envelope.accuracy]
+    return ["Upper envelope (UE)", down(envelope.acr, RADIUS_DIGITS), *shares]
+
+
 def _average(average: Average) -> list[str]:
     acr = f"{down(average.acr.mean, RADIUS_DIGITS)} $\\pm$ {up(average.acr.deviation, RADIUS_DIGITS)}"
-    shares = [f"{percent(s.mean)} $\\pm$ {percent(s.deviation, ceiling=True)}" for s in average.accuracy]
+    shares = [
+        NOT_ASKED if at is None else f"{percent(at.mean)} $\\pm$ {percent(at.deviation, ceiling=True)}"
+        for at in average.accuracy
+    ]
     return [_escaped(average.title), acr, *shares]
 
 
 def _caption(summary: Summary) -> str:
     sentences = ["Certified accuracy and average certified radius (ACR), rounded down; abstentions count as wrong."]
-    shares = [share for row in summary.rows for share in row.accuracy]
+    shares = [share for row in summary.rows for share in row.accuracy if share is not None]
     reach = [max(s.interval.high - s.value, s.value - s.interval.low) for s in shares]
     reach_acr = [max(row.acr_interval.high - row.acr, row.acr - row.acr_interval.low) for row in summary.rows]
     ends = [f"{up(max(reach_acr), RADIUS_DIGITS)} of ACR"]
     ends += [f"{percent(max(reach), ceiling=True)} points of accuracy"] if reach else []
     sentences.append(f"95\\% intervals reach at most {' and '.join(ends)} to either side.")
+    if any(share is None for row in summary.rows for share in row.accuracy):
+        sentences.append(f"{NOT_ASKED}: not asked.")
+    if summary.envelope is not None:
+        sentences.append("UE: the largest of each number.")
     sentences += [f"Note: {_escaped(note)}." for note in summary.notes]
     sentences += [f"\\textbf{{Warning.}} {_escaped(warning)}." for warning in summary.warnings]
     return " ".join(sentences)

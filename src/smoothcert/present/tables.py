@@ -7,31 +7,35 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from rich import box
-from rich.table import Table
 from rich.text import Text
 
+from smoothcert.analysis.envelope import UpperEnvelope
 from smoothcert.analysis.measures import Interval, Share
-from smoothcert.analysis.seeds import Average
-from smoothcert.analysis.summary import MOST_RADII, Row, Summary
+from smoothcert.analysis.seeds import Average, MeanAndDeviation
+from smoothcert.analysis.summary import Row, Summary
+from smoothcert.present.fitting import Column, FittingTable
 from smoothcert.stats.rounding import down, percent, up
 
 RADIUS_DIGITS = 4
+NOT_ASKED = "–"
 
 
-def rich_table(summary: Summary) -> Table:
-    """The summary for a terminal of 100 columns: per result a line of values and, below, the ends of their intervals.
-
-    More than 8 radii go on in further tables below, so that no number is cut.
-    """
-    blocks = [range(i, min(i + MOST_RADII, len(summary.radii))) for i in range(0, len(summary.radii), MOST_RADII)]
-    tables = [_block(summary, block) for block in blocks or [range(0)]]
-    if len(tables) == 1:
-        return tables[0]
-    outer = Table.grid()
-    for table in tables:
-        outer.add_row(table)
-    return outer
+def rich_table(summary: Summary) -> FittingTable:
+    """The summary for a terminal of any width: per result a line of values and, below, the ends of their intervals."""
+    names = [_title(row) for row in summary.rows]
+    rows = [_cells(row) for row in summary.rows]
+    labels: list[tuple[str, ...]] = [("", "low", "high")] * len(rows)
+    if summary.envelope is not None:
+        names.append(Text(summary.envelope.name, style="bold"))
+        rows.append(_envelope_cells(summary.envelope))
+        labels.append(("",))
+    for average in summary.averages:
+        names.append(Text(average.title, style="bold"))
+        rows.append(_average_cells(average))
+        labels.append(("", "±"))
+    titles = ["ACR", *map(radius_title, summary.radii), "abstain"]
+    columns = [Column(title, [row[i] for row in rows]) for i, title in enumerate(titles)]
+    return FittingTable(names, columns, labels, caption=_caption(summary), sections=True)
 
 
 def markdown(summary: Summary) -> str:
@@ -40,11 +44,15 @@ def markdown(summary: Summary) -> str:
     lines = [_line(header), _line(["---", "---", *["---:"] * (len(header) - 2)])]
     for row in summary.rows:
         cells = [row.name, row.noise or "", f"{row.inputs} ({row.subset})", _acr(row)]
-        cells += [share_text(share) for share in row.accuracy]
+        cells += ["not asked" if share is None else share_text(share) for share in row.accuracy]
         cells += [share_text(row.abstentions, ceiling=True), _draws(row), _seconds(row)]
         lines.append(_line(cells))
+    if summary.envelope is not None:
+        best = ["not asked" if share is None else percent(share.value) for share in summary.envelope.accuracy]
+        acr = down(summary.envelope.acr, RADIUS_DIGITS)
+        lines.append(_line([summary.envelope.name, "", "", acr, *best, "", "", ""]))
     for average in summary.averages:
-        shares = [_spread(percent(s.mean), percent(s.deviation, ceiling=True)) for s in average.accuracy]
+        shares = [_average_share(at) for at in average.accuracy]
         lines.append(_line([average.title, "", "", _average_acr(average), *shares, "", "", ""]))
     lines += ["", f"{_caption(summary)} Draws and seconds are per input."]
     lines += [f"\n{cost}." for cost in summary.costs]
@@ -53,26 +61,27 @@ def markdown(summary: Summary) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _block(summary: Summary, columns: Sequence[int]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, caption_justify="left")
-    table.caption = Text(_caption(summary))
-    table.add_column("", overflow="fold", min_width=16)
-    table.add_column("", style="dim", justify="right", no_wrap=True)
-    for title in ("ACR", *(radius_title(summary.radii[i]) for i in columns), "abstain"):
-        table.add_column(title, justify="right", no_wrap=True)
-    for number, row in enumerate(summary.rows):
-        accuracy = [row.accuracy[i] for i in columns]
-        numbers = [_stacked(down(row.acr, RADIUS_DIGITS), radius_ends(row.acr_interval))]
-        numbers += [_stacked(percent(share.value), percent_ends(share.interval)) for share in accuracy]
-        numbers.append(_stacked(percent(row.abstentions.value, ceiling=True), percent_ends(row.abstentions.interval)))
-        last = number + 1 == len(summary.rows) and not summary.averages
-        table.add_row(_title(row), "\nlow\nhigh", *numbers, end_section=not last)
-    for average in summary.averages:
-        spreads = [average.accuracy[i] for i in columns]
-        cells = [_stacked(down(average.acr.mean, RADIUS_DIGITS), (up(average.acr.deviation, RADIUS_DIGITS),))]
-        cells += [_stacked(percent(s.mean), (percent(s.deviation, ceiling=True),)) for s in spreads]
-        table.add_row(Text(average.title, style="bold"), "\n±", *cells, "")
-    return table
+def _cells(row: Row) -> list[Text]:
+    abstained = row.abstentions
+    return [
+        _stacked(down(row.acr, RADIUS_DIGITS), radius_ends(row.acr_interval)),
+        *(Text(NOT_ASKED) if s is None else _stacked(percent(s.value), percent_ends(s.interval)) for s in row.accuracy),
+        _stacked(percent(abstained.value, ceiling=True), percent_ends(abstained.interval)),
+    ]
+
+
+def _envelope_cells(envelope: UpperEnvelope) -> list[Text]:
+    shares = [Text(NOT_ASKED if share is None else percent(share.value)) for share in envelope.accuracy]
+    return [Text(down(envelope.acr, RADIUS_DIGITS)), *shares, Text("")]
+
+
+def _average_cells(average: Average) -> list[Text]:
+    acr = _stacked(down(average.acr.mean, RADIUS_DIGITS), (up(average.acr.deviation, RADIUS_DIGITS),))
+    shares = [
+        Text(NOT_ASKED) if at is None else _stacked(percent(at.mean), (percent(at.deviation, ceiling=True),))
+        for at in average.accuracy
+    ]
+    return [acr, *shares, Text("")]
 
 
 def _title(row: Row) -> Text:
@@ -95,9 +104,12 @@ def _caption(summary: Summary) -> str:
     of = f" {' and '.join(norms)}" if norms else ""
     at = f", certified accuracy in % at each{of} radius" if summary.radii else ""
     spread = " ± is the standard deviation over runs." if summary.averages else ""
+    shares = [share for row in summary.rows for share in row.accuracy]
+    unknown = f" {NOT_ASKED}: the run was not asked about so large a radius." if None in shares else ""
+    best = "" if summary.envelope is None else " UE: the largest of each number, whichever result has it."
     return (
         f"ACR: average certified{of} radius{at}; abstentions count as wrong. "
-        f"Intervals are of 95%.{spread} Claims are rounded down, abstentions up."
+        f"Intervals are of 95%.{spread}{unknown}{best} Claims are rounded down, abstentions up."
     )
 
 
@@ -129,6 +141,10 @@ def radius_title(radius: float) -> str:
 
 def _average_acr(average: Average) -> str:
     return _spread(down(average.acr.mean, RADIUS_DIGITS), up(average.acr.deviation, RADIUS_DIGITS))
+
+
+def _average_share(at: MeanAndDeviation | None) -> str:
+    return "not asked" if at is None else _spread(percent(at.mean), percent(at.deviation, ceiling=True))
 
 
 def _spread(mean: str, deviation: str) -> str:

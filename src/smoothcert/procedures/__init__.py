@@ -1,16 +1,30 @@
 """How many draws, when to stop, what may be claimed. Procedures are conversations; no torch, no model in sight."""
 
+from smoothcert.core.registry import import_all
 from smoothcert.procedures.budgeted import Budgeted
 from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision, FromDraws, Prediction, Scope
-from smoothcert.procedures.conversation import Ask, Conversation, Geometry, Procedure, answered, converse
-from smoothcert.procedures.fixed import Fixed
+from smoothcert.procedures.conversation import (
+    BOUND,
+    CHOOSE,
+    PROCEDURES,
+    Ask,
+    Conversation,
+    Geometry,
+    Procedure,
+    answered,
+    check_draws,
+    check_level,
+    converse,
+)
+from smoothcert.procedures.fixed import Fixed, FixedDraws
 from smoothcert.procedures.predict import Predict
-from smoothcert.procedures.registry import PROCEDURES, described_procedure
 from smoothcert.procedures.sequential import Sequential
 from smoothcert.procedures.staged import Staged
 
 __all__ = [
     "ABSTAIN",
+    "BOUND",
+    "CHOOSE",
     "PROCEDURES",
     "Ask",
     "Budgeted",
@@ -18,6 +32,7 @@ __all__ = [
     "Conversation",
     "Decision",
     "Fixed",
+    "FixedDraws",
     "FromDraws",
     "Geometry",
     "Predict",
@@ -27,6 +42,9 @@ __all__ = [
     "Sequential",
     "Staged",
     "answered",
+    "check_draws",
+    "check_level",
     "converse",
-    "described_procedure",
 ]
+
+import_all(__name__, __path__)

@@ -16,6 +16,7 @@ from smoothcert.procedures.certificate import ABSTAIN, Certificate
 from smoothcert.procedures.conversation import (
     BOUND,
     CHOOSE,
+    PROCEDURES,
     Ask,
     Conversation,
     Geometry,
@@ -26,6 +27,7 @@ from smoothcert.procedures.conversation import (
 from smoothcert.stats import lower_bound
 
 
+@PROCEDURES.add
 @dataclass(frozen=True, kw_only=True)
 class Budgeted(Procedure):
     """`pilot` draws choose the class and n; n fresh draws bound its probability at the full level alpha.

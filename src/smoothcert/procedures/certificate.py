@@ -6,6 +6,7 @@ import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
 from enum import StrEnum
+from fractions import Fraction
 from typing import Any
 
 from smoothcert.core.errors import InputError
@@ -155,7 +156,16 @@ class Certificate(Answered):
         if self.abstained:
             return f"abstains: {self.reason} ({sure})"
         # Rounded down: a printed claim must not exceed the proved one.
-        return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure})"
+        return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure}{self._grid})"
+
+    @property
+    def _grid(self) -> str:
+        """What happens to perturbed inputs beside the grid of the noise: it belongs to the claim."""
+        grid = self.noise.get("grid")
+        if not isinstance(grid, float) or not 0 < grid <= 1:
+            return ""
+        step = Fraction(grid).limit_denominator(2**16)
+        return f"; perturbed inputs are rounded to the nearest multiple of {step}, and their distance is measured then"
 
     @property
     def votes(self) -> tuple[int, ...]:

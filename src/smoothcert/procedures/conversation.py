@@ -8,12 +8,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Generator
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Protocol, TypeVar
 
+from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 from smoothcert.procedures.certificate import Answered, Certificate
-from smoothcert.stats import Bound, Tally
+from smoothcert.stats import Tally
 from smoothcert.stats.rounding import down
 
 Answer = TypeVar("Answer", bound=Answered)
@@ -53,11 +55,17 @@ class Geometry(Protocol):
     def __hash__(self) -> int: ...
 
 
-@dataclass(frozen=True)
-class Procedure(ABC):
-    """Options in frozen fields, the algorithm in `certify`."""
+PROCEDURES: Registry[type[Procedure]] = Registry("procedure")
 
-    name: ClassVar[str]
+
+@dataclass(frozen=True)
+class Procedure(Described, ABC):
+    """Options in frozen fields, the algorithm in `certify`.
+
+    What it claims must follow from its options and from the answers it was given, alone: then a record can be checked.
+    """
+
+    registry: ClassVar[Registry[Any]] = PROCEDURES
 
     @abstractmethod
     def certify(self, noise: Geometry) -> Conversation[Certificate]:
@@ -70,10 +78,6 @@ class Procedure(ABC):
     @abstractmethod
     def fixed_draws(self) -> int:
         """What `Fixed` would take per input to show as much, n0 included: what savings are measured against."""
-
-    def describe(self) -> dict[str, Any]:
-        """Name and options, as they stand in a record."""
-        return {"name": self.name} | {f.name: _plain(getattr(self, f.name)) for f in fields(self)}
 
 
 def converse(conversation: Conversation[Answer], draw: Callable[[Ask], Tally]) -> Answer:
@@ -126,9 +130,3 @@ def check_reachable(noise: Geometry, radius: float, p_lower: float) -> bool:
         f"radius {radius:g} can never be shown: all draws agreeing give {noise.norm} radius {most}; "
         "ask for a smaller radius, or give more draws or more noise"
     )
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, Bound):
-        return {"name": value.name} | {f.name: getattr(value, f.name) for f in fields(value)}
-    return list(value) if isinstance(value, tuple) else value

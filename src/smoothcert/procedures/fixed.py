@@ -10,6 +10,8 @@ from smoothcert.procedures.certificate import ABSTAIN, Certificate
 from smoothcert.procedures.conversation import (
     BOUND,
     CHOOSE,
+    MOST_DRAWS,
+    PROCEDURES,
     Ask,
     Conversation,
     Geometry,
@@ -22,7 +24,35 @@ from smoothcert.stats.rounding import down, up
 
 
 @dataclass(frozen=True, kw_only=True)
-class Fixed(Procedure):
+class FixedDraws(Procedure):
+    """A procedure that takes n0 draws (CHOOSE) and n draws (BOUND) of every input, whatever they say.
+
+    Its votes can be read again at another alpha, or with fewer of them (`analysis.reanalyse`), and compared with fresh
+    ones. `bound` says what is certified: the majority vote, or the highest mean score.
+    """
+
+    n0: int = 100
+    n: int = 100_000
+    alpha: float = 0.001
+    bound: Bound = field(default_factory=ClopperPearson)
+
+    def __post_init__(self) -> None:
+        check_level("alpha", self.alpha)
+        check_draws("n0", self.n0)
+        check_draws("n", self.n)
+
+    def most_draws(self) -> int:
+        """n0 + n, always."""
+        return self.n0 + self.n
+
+    def fixed_draws(self) -> int:
+        """n0 + n: it is the measure."""
+        return self.most_draws()
+
+
+@PROCEDURES.add
+@dataclass(frozen=True, kw_only=True)
+class Fixed(FixedDraws):
     """n0 draws choose the class, n fresh draws bound its probability, the noise turns the bound into a radius.
 
     The certificate is false with probability at most alpha. With `runner_up`, the runner-up's probability is bounded
@@ -32,15 +62,10 @@ class Fixed(Procedure):
     """
 
     name: ClassVar[str] = "fixed"
-    n0: int = 100
-    n: int = 100_000
-    alpha: float = 0.001
-    bound: Bound = field(default_factory=ClopperPearson)
     runner_up: bool = False
 
     def __post_init__(self) -> None:
-        check_level("alpha", self.alpha)
-        check_draws("n0", self.n0)
+        super().__post_init__()
         check_draws("n", self.n, smallest=self._smallest_n())
 
     def certify(self, noise: Geometry) -> Conversation[Certificate]:
@@ -61,14 +86,6 @@ class Fixed(Procedure):
             alpha=self.alpha,
             procedure=self.describe(),
         )
-
-    def most_draws(self) -> int:
-        """n0 + n, always."""
-        return self.n0 + self.n
-
-    def fixed_draws(self) -> int:
-        """n0 + n: it is the measure."""
-        return self.most_draws()
 
     def _bounds(self, tally: Tally, label: int) -> tuple[float, float | None]:
         if not self.runner_up:
@@ -96,7 +113,7 @@ class Fixed(Procedure):
             return p_lower > (0.5 if p_upper is None else p_upper)
 
         high = 1
-        while not enough(high):
+        while high <= MOST_DRAWS and not enough(high):  # a bound from outside may never be
             high *= 2
         low = high // 2
         while high - low > 1:

@@ -20,6 +20,7 @@ def flat(description: Mapping[str, Any]) -> dict[str, Any]:
 def identifying(description: Mapping[str, Any]) -> tuple[str, ...]:
     """The names of a flat description that identify the function.
 
-    Numbers of eight bits are not a rounding: what they are is part of the function.
+    Numbers of eight bits are not a rounding: what they are is part of the function, and how the processor adds them.
     """
-    return (*IDENTITY, "backend.digest") if description.get("backend.precision") == "int8" else IDENTITY
+    eight_bits = (*IDENTITY, "backend.digest", "backend.int8_sums")
+    return eight_bits if description.get("backend.precision") == "int8" else IDENTITY

@@ -2,24 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from smoothcert.core.errors import InputError
 from smoothcert.procedures import Ask, Certificate, Geometry, Procedure, converse
 from smoothcert.stats import Tally
-from smoothcert.stats.ablation import AblationGeometry
-from smoothcert.stats.geometry import RecordedGeometry
 from smoothcert.stats.tally import SCORE_UNIT
 
 
 class DrawsError(InputError):
     """The recorded answers are not answers to what the procedure asks."""
-
-
-def recorded_geometry(noise: Mapping[str, Any]) -> Geometry:
-    """The geometry of a noise from its description in a record; equal to the noise's own, bit for bit."""
-    return AblationGeometry.of(noise) if noise.get("name") == "ablation" else RecordedGeometry.of(noise)
 
 
 def replay(certificate: Certificate, procedure: Procedure, geometry: Geometry) -> Certificate:

@@ -12,6 +12,7 @@ from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision
 from smoothcert.procedures.conversation import (
     BOUND,
     CHOOSE,
+    PROCEDURES,
     Ask,
     Conversation,
     Geometry,
@@ -27,14 +28,18 @@ from smoothcert.stats.group_sequential import MOST_DRAWS
 LEAST_ALPHA = 1e-20  # the dynamic programme leaves out masses below 1e-28
 
 
+@PROCEDURES.add
 @dataclass(frozen=True, kw_only=True)
 class Sequential(Procedure):
     """n0 draws choose the class; then draws are counted on until every given radius is certified or given up.
 
     All draws count at every look, and alpha is spent exactly, so that it takes several times fewer draws than
-    CertifyAdp and many times fewer than `Fixed` with n draws, at the same power (within 0.001 for alpha <= 0.01). The
-    certified radius, the largest given one that is shown, is false with probability at most alpha, however many radii
-    are given.
+    CertifyAdp and many times fewer than `Fixed` with n draws. The certified radius, the largest given one that is
+    shown, is false with probability at most alpha, however many radii are given.
+
+    Its power is close to that of `Fixed`, which is computed and not proved: with beta <= .001 it lost more than 8e-4 in
+    4 of 61 random settings (worst 8.6e-4; the largest loss found in any other is 9.5e-4); with beta = .01 the loss
+    reaches .0037.
     """
 
     name: ClassVar[str] = "sequential"

@@ -10,6 +10,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision
 from smoothcert.procedures.conversation import (
     CHOOSE,
+    PROCEDURES,
     Ask,
     Conversation,
     Geometry,
@@ -21,6 +22,7 @@ from smoothcert.procedures.conversation import (
 from smoothcert.stats import Tally, lower_bound, upper_bound
 
 
+@PROCEDURES.add
 @dataclass(frozen=True, kw_only=True)
 class Staged(Procedure):
     """n0 draws choose the class; stages n_1 < ... < n_s of fresh draws certify `radius`, give up, or go on.

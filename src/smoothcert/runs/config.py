@@ -18,7 +18,7 @@ from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import Plugin
 from smoothcert.noise import NOISES, Noise
-from smoothcert.procedures import Procedure, Scope, described_procedure
+from smoothcert.procedures import Procedure, Scope
 
 DIGEST_BYTES = 16
 
@@ -108,7 +108,7 @@ class RunConfig:
     @cached_property
     def built_procedure(self) -> Procedure:
         """The procedure itself; refused where nothing describes itself like this."""
-        return described_procedure(self.procedure)
+        return Procedure.from_description(self.procedure)
 
     @cached_property
     def built_noise(self) -> Noise:

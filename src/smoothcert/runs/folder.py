@@ -127,9 +127,10 @@ class ChainedFolder(Generic[C]):
         A file that was deleted or replaced meanwhile is noticed at the next line, and at the end.
         """
         with self._file.open("ab") as file, only_writer(file, self.path):
-            lines = self.lines() if file.tell() else []
+            lines = self.lines()
             whole = sum(len(line.text) + 1 for line in lines)
-            file.truncate(whole)  # a torn last line, from a kill in the middle of a write
+            if whole < os.fstat(file.fileno()).st_size:
+                file.truncate(whole)  # a torn last line, from a kill in the middle of a write
             writer = LineWriter(file, self._file, lines[-1].digest if lines else self.digest, whole)
             yield writer
             writer.check()

@@ -1,11 +1,9 @@
 """Votes and what they prove: tallies, confidence bounds, tests. No torch."""
 
 from smoothcert.stats.binomial import ClopperPearson, lower_bound, top_two_p_value, upper_bound
-from smoothcert.stats.bounded import EmpiricalBernstein, Hoeffding
-from smoothcert.stats.bounds import Bound
+from smoothcert.stats.bounded import EmpiricalBernstein, Hoeffding, SoftBound
+from smoothcert.stats.bounds import BOUNDS, Bound
 from smoothcert.stats.tally import Tally
-
-BOUNDS: dict[str, type[Bound]] = {bound.name: bound for bound in (ClopperPearson, Hoeffding, EmpiricalBernstein)}
 
 __all__ = [
     "BOUNDS",
@@ -13,6 +11,7 @@ __all__ = [
     "ClopperPearson",
     "EmpiricalBernstein",
     "Hoeffding",
+    "SoftBound",
     "Tally",
     "lower_bound",
     "top_two_p_value",

@@ -9,7 +9,7 @@ from typing import ClassVar
 from scipy import special
 
 from smoothcert.core.errors import InputError
-from smoothcert.stats.bounds import Bound
+from smoothcert.stats.bounds import BOUNDS, Bound
 from smoothcert.stats.tally import Tally
 
 # A quantile function may round to the wrong side by a few units in the last place, and so may the tail that checks
@@ -63,6 +63,7 @@ def top_two_p_value(top: int, runner_up: int) -> float:
     return min(1.0, 2 * tail * (1 + TAIL_SLACK * (1 + (high + low) / 1e5)))
 
 
+@BOUNDS.add
 @dataclass(frozen=True)
 class ClopperPearson(Bound):
     """Exact bound on the probability of a vote (as in Cohen et al. 2019). Certifies the hard, majority classifier."""

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothcert.core.errors import InputError
-from smoothcert.stats.bounds import Bound
+from smoothcert.stats.bounds import BOUNDS, Bound
 from smoothcert.stats.tally import SCORE_UNIT, Tally
 
 # Far above the rounding of the few float64 operations below, far below what the bounds give away.
@@ -61,6 +61,7 @@ class SoftBound(Bound):
         """How far the true mean may be from the sample mean on one side, with probability at least 1 - alpha."""
 
 
+@BOUNDS.add
 @dataclass(frozen=True)
 class Hoeffding(SoftBound):
     """mean -+ sqrt(log(1/alpha) / (2n)) (Hoeffding 1963)."""
@@ -72,6 +73,7 @@ class Hoeffding(SoftBound):
         return math.sqrt(math.log(1 / alpha) / (2 * tally.draws))
 
 
+@BOUNDS.add
 @dataclass(frozen=True)
 class EmpiricalBernstein(SoftBound):
     """mean -+ (sqrt(2 S^2 log(2/alpha)/n) + 7 log(2/alpha)/(3(n-1))), S^2 unbiased (Maurer & Pontil 2009, thm 4)."""

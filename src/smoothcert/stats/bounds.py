@@ -4,20 +4,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
+from smoothcert.core.described import Described
+from smoothcert.core.registry import Registry
 from smoothcert.stats.tally import Tally
+
+BOUNDS: Registry[type[Bound]] = Registry("bound")
 
 
 @dataclass(frozen=True)
-class Bound(ABC):
+class Bound(Described, ABC):
     """One-sided confidence bounds from a tally. Frozen; options are fields.
 
     `lower` is at most the truth, and `upper` at least the truth, each with probability >= 1 - alpha over the draws of
     the tally, for a label that was fixed before them.
     """
 
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Any]] = BOUNDS
 
     @property
     def beta(self) -> float | None:

@@ -23,7 +23,7 @@ from smoothcert.core.errors import InputError
 
 EARLY_SHARE = 0.2  # of alpha, spent on all looks but the last
 POWER = 0.99  # the alternative p1 is where the fixed test has this power
-POWER_LOSS = 8e-4  # against the fixed test, at every p: what decides how many draws the last look may take
+POWER_LOSS = 8e-4  # against the fixed test, at the p of `_around`: decides how many draws the last look may take
 MOST_DRAWS = 1.3  # times n, at the last look
 WIDTH = 13.0  # standard deviations kept of a binomial; what is outside has a mass below 1e-30
 SLACK = 1e-9  # of every budget, for the rounding of sums of positive terms (seen: below 1e-12)
@@ -55,11 +55,15 @@ class Boundaries:
 def boundaries(
     p0s: tuple[float, ...], n: int, alpha: float, beta: float, first: int = 128, ratio: float = 1.2
 ) -> tuple[Boundaries, ...]:
-    """Boundaries for H0: p <= p0, one per p0 (ascending), that lose next to no power against fixed tests with n draws.
+    """Boundaries for H0: p <= p0, one per p0 (ascending), aimed at the power of fixed tests with n draws.
 
     Looks at `first` draws, then each `ratio` times later in whole multiples of `first`; the last one a little beyond n,
-    as far as it takes to lose at most 8e-4 of power at every p (where that can be had with 1.3 n draws: always seen for
-    alpha <= .01 and n >= 1000). Giving up early costs at most beta of power where the fixed test has 0.99.
+    as far as it takes to lose at most 8e-4 of power at eleven p around p0, where 1.3 n draws suffice for that.
+
+    What is shown about power, by exact computation on a finer grid of p, and no more: with beta <= .001 it was
+    within 8e-4 of that of the fixed test in 57 of 61 random settings (worst of the 61: 8.6e-4; the largest loss found
+    since is 9.5e-4, at p0 = .9332, n = 10 000, alpha = .01, beta = .0001). With beta = .01 the loss reaches .0037. No
+    bound is proved; what cannot be hurt by any of this is alpha.
 
     Several p0 are nested: a larger one certifies only where all smaller ones do. Then the largest p0 whose boundary is
     crossed is false with total probability alpha: if p0_i is the smallest that is false, crossing any false boundary
@@ -89,7 +93,7 @@ def keeps_alpha(tables: tuple[Boundaries, ...], p0s: tuple[float, ...], alpha: f
             return False
         if before is not None and any(map(int.__gt__, table.certify, before.certify)):
             return False
-        law = Law()
+        law = FailureLaw()
         for look, boundary in zip(looks, table.certify, strict=True):
             law = law.after(look, 1 - table.p0).certifying(boundary)
         if law.certified > alpha:
@@ -107,7 +111,7 @@ def fixed_boundary(n: int, p0: float, alpha: float) -> int:
 
 def operating_characteristics(table: Boundaries, p: float) -> tuple[float, float]:
     """Exact (probability of certifying, expected draws) when a vote succeeds with probability p."""
-    law, expected = Law(), 0.0
+    law, expected = FailureLaw(), 0.0
     for look, a, b in zip(table.looks, table.certify, table.give_up, strict=True):
         expected += float(law.mass.sum()) * (look - law.draws)
         law = law.after(look, 1 - p).certifying(a).giving_up(b)
@@ -115,7 +119,7 @@ def operating_characteristics(table: Boundaries, p: float) -> tuple[float, float
 
 
 @dataclass(frozen=True)
-class Law:
+class FailureLaw:
     """The failures of those that are undecided: mass[i] for low + i failures, and the mass certified so far."""
 
     mass: Array = field(default_factory=lambda: np.ones(1))
@@ -123,7 +127,7 @@ class Law:
     draws: int = 0
     certified: float = 0.0
 
-    def after(self, draws: int, failure: float) -> Law:
+    def after(self, draws: int, failure: float) -> FailureLaw:
         """The law when `draws` have been made."""
         if not len(self.mass):
             return dataclasses.replace(self, draws=draws)
@@ -133,15 +137,15 @@ class Law:
         last = min(more, math.ceil(mean + WIDTH * deviation + WIDTH))
         step = stats.binom.pmf(np.arange(first, last + 1), more, failure)
         mass = np.convolve(self.mass, step)  # sums of positive terms: the relative error stays at rounding level
-        return Law(mass, self.low + first, draws, self.certified)
+        return FailureLaw(mass, self.low + first, draws, self.certified)
 
-    def certifying(self, boundary: int) -> Law:
+    def certifying(self, boundary: int) -> FailureLaw:
         """Those with at most `boundary` failures are certified and leave."""
         count = min(max(0, boundary + 1 - self.low), len(self.mass))
         gone = float(self.mass[:count].sum())
-        return Law(self.mass[count:], self.low + count, self.draws, self.certified + gone)
+        return FailureLaw(self.mass[count:], self.low + count, self.draws, self.certified + gone)
 
-    def giving_up(self, boundary: int) -> Law:
+    def giving_up(self, boundary: int) -> FailureLaw:
         """Those with at least `boundary` failures give up and leave."""
         return dataclasses.replace(self, mass=self.mass[: max(0, boundary - self.low)])
 
@@ -155,12 +159,12 @@ def _early_looks(n: int, first: int, ratio: float) -> tuple[int, ...]:
     return tuple(looks)
 
 
-def _certify(looks: tuple[int, ...], p0: float, alpha: float, n: int) -> tuple[list[int], Law]:
+def _certify(looks: tuple[int, ...], p0: float, alpha: float, n: int) -> tuple[list[int], FailureLaw]:
     """Walk the law under p0; at each look certify as many failures as the alpha spent up to there allows.
 
     It is spent in proportion to the logarithm of the draws, from where zero failures can first certify.
     """
-    law, taken = Law(), list[int]()
+    law, taken = FailureLaw(), list[int]()
     # A little before the first look, so that the first look has a share.
     start = min(max(looks[0] / 1.2, math.log(alpha) / math.log(p0)), n / 2) if looks else 1.0
     for look in looks:
@@ -175,7 +179,7 @@ def _certify(looks: tuple[int, ...], p0: float, alpha: float, n: int) -> tuple[l
 
 def _give_up(looks: tuple[int, ...], p1: float, certify: list[int], beta: float, n: int) -> list[int]:
     """The same walk under p1; at each look give up on as many failures as the beta spent up to there allows."""
-    law, spent, taken = Law(), 0.0, list[int]()
+    law, spent, taken = FailureLaw(), 0.0, list[int]()
     for look, a in zip(looks, certify, strict=True):
         law = law.after(look, 1 - p1).certifying(a)
         room = beta * math.log(look / looks[0]) / math.log(n / looks[0]) - spent
@@ -195,8 +199,8 @@ class _Plan:
     looks: tuple[int, ...]
     certify: tuple[int, ...]
     give_up: tuple[int, ...]
-    law: Law  # under p0, those that were not certified
-    walks: tuple[tuple[float, float, Law], ...]  # p, power of the fixed test there, law of the undecided under p
+    law: FailureLaw  # under p0, those that were not certified
+    walks: tuple[tuple[float, float, FailureLaw], ...]  # p, power of the fixed test there, law of the undecided under p
 
     def boundary(self, last: int, alpha: float) -> int:
         """The most failures that may still certify at the last look, with all of alpha spent."""
@@ -233,7 +237,7 @@ def _plan(p0: float, n: int, alpha: float, beta: float, looks: tuple[int, ...]) 
     give_up = _give_up(looks, p1, certify, beta, n)
     walks = []
     for p in _around(p0, n):
-        walk = Law()
+        walk = FailureLaw()
         for look, a, b in zip(looks, certify, give_up, strict=True):
             walk = walk.after(look, 1 - p).certifying(a).giving_up(b)
         walks.append((p, float(stats.binom.cdf(most, n, 1 - p)), walk))
@@ -259,7 +263,7 @@ def _around(p0: float, n: int) -> list[float]:
     return [p for p in rising if p < 1] + [(1 + p0) / 2]
 
 
-def _mass_up_to(law: Law, boundary: int, more: int, failure: float) -> float:
+def _mass_up_to(law: FailureLaw, boundary: int, more: int, failure: float) -> float:
     """The mass that has at most `boundary` failures after `more` draws."""
     failures = law.low + np.arange(len(law.mass))
     return float(np.dot(law.mass, stats.binom.cdf(boundary - failures, more, failure)))

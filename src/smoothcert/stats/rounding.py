@@ -1,12 +1,42 @@
-"""Numbers as text, rounded to the safe side: a claim is printed rounded down, a cost or an upper end rounded up."""
+"""Numbers rounded to the safe side: what is claimed goes down, what is needed or spent goes up; as numbers, as text."""
 
 from __future__ import annotations
 
-from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+import math
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+
+from smoothcert.core.errors import InputError
+
+# float64 formulas of radii and probabilities are good to a few units in the last place; what is claimed is moved this
+# much to the safe side, relative, which is far more than their error and far less than anybody can see (tested against
+# 50 digits).
+SAFETY = 2.0**-46
+
+PLAIN = 10**15
+"""From here on numbers are printed with a power of ten: nobody reads more digits."""
+
+
+def rounded_down(radius: float) -> float:
+    """At least 0 and a hair below: a claim is never rounded up."""
+    return max(0.0, radius - abs(radius) * SAFETY)
+
+
+def rounded_up(p: float) -> float:
+    """A requirement on a probability, a hair above."""
+    return min(1.0, p + p * SAFETY)
+
+
+def check_radius(radius: float) -> None:
+    """Refuse a radius that is not a non-negative finite number."""
+    if not 0 <= radius < math.inf:
+        raise InputError(f"radius must be non-negative and finite, got {radius}")
 
 
 def down(value: float, digits: int) -> str:
-    """A claim with this many decimals, never above the number that Python prints for it: 0.29 stays 0.29."""
+    """A claim with this many decimals, never above the number that Python prints for it: 0.29 stays 0.29.
+
+    Of any finite number; from 10^15 on with a power of ten: 2.5e26 is 2.5000e+26.
+    """
     return _quantized(_decimal(value), digits, ROUND_FLOOR)
 
 
@@ -25,4 +55,6 @@ def _decimal(value: float) -> Decimal:
 
 
 def _quantized(value: Decimal, digits: int, rounding: str) -> str:
-    return f"{value.quantize(Decimal(1).scaleb(-digits), rounding):f}"
+    if abs(value) < PLAIN:
+        return f"{value.quantize(Decimal(1).scaleb(-digits), rounding, Context(prec=digits + 20)):f}"
+    return f"{Context(prec=digits + 1, rounding=rounding).plus(value):.{digits}e}"

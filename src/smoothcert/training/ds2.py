@@ -9,8 +9,8 @@ from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import evaluating
-from smoothcert.noise import Gaussian, Noise, Uniform
-from smoothcert.noise.ascent import ascend, plain
+from smoothcert.noise import Noise
+from smoothcert.noise.ascent import ascend, searchable
 from smoothcert.training.objectives import Objective
 
 
@@ -45,18 +45,19 @@ class DS2:
 
     def first(self, objective: Objective, size: int, device: torch.device) -> Tensor:
         """Where the strengths of `size` inputs begin, (N,)."""
-        if not objective.classifies or not isinstance(objective.noise, Gaussian | Uniform) or objective.noise.grid:
+        noise = objective.noise
+        if not objective.classifies or not noise.additive or not noise.has_soft_radius or noise.levels is not None:
             raise InputError(
-                "ds2 needs an objective that classifies, and gaussian or uniform noise without a grid, "
-                f"got {objective.name} with {objective.noise}"
+                "ds2 needs an objective that classifies, and noise with a differentiable radius and without a grid, "
+                f"such as gaussian or uniform, got {objective.name} with {noise}"
             )
-        return torch.full((size,), objective.noise.strength, device=device)
+        return torch.full((size,), noise.strength, device=device)
 
     def improve(
         self, objective: Objective, model: nn.Module, x: Tensor, strength: Tensor, stream: torch.Generator
     ) -> Tensor:
         """The strengths (B,) of inputs x (B, ...) one step further."""
-        noise = plain(objective.noise)
+        noise = searchable(objective.noise)
         units = _copies(noise.with_strength(1.0), x, self.draws, stream)
         with evaluating(model):
             moved = ascend(lambda noisy: objective.scores(model, noisy), noise, x, strength, units, lr=self.lr)

@@ -2,35 +2,30 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
+
+SCHEDULES: Registry[type[Schedule]] = Registry("schedule")
 
 
 @dataclass(frozen=True)
-class Schedule(ABC):
+class Schedule(Described, ABC):
     """A factor on the learning rate at every moment of training."""
 
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Any]] = SCHEDULES
 
     @abstractmethod
     def factor(self, epoch: float, epochs: int) -> float:
         """The factor at time `epoch` in [0, epochs), with fractions inside an epoch."""
 
-    def describe(self) -> dict[str, Any]:
-        """Name and parameters, JSON-able."""
-        return {"name": self.name, **json_able(dataclasses.asdict(self))}
 
-
-def json_able(values: dict[str, Any]) -> dict[str, Any]:
-    """The same with lists for tuples, as JSON gives them back."""
-    return {key: list(value) if isinstance(value, tuple) else value for key, value in values.items()}
-
-
+@SCHEDULES.add
 @dataclass(frozen=True)
 class Constant(Schedule):
     """The learning rate as it is."""
@@ -42,6 +37,7 @@ class Constant(Schedule):
         return 1.0
 
 
+@SCHEDULES.add
 @dataclass(frozen=True)
 class Step(Schedule):
     """Times `drop` at every epoch in `milestones`, or after every `every` epochs (Cohen et al. 2019: 50, x0.1)."""
@@ -71,6 +67,7 @@ class Step(Schedule):
         return float(self.drop**drops)
 
 
+@SCHEDULES.add
 @dataclass(frozen=True)
 class Cosine(Schedule):
     """From 1 down to 0 along half a cosine (Loshchilov & Hutter 2017, without restarts)."""
@@ -82,6 +79,7 @@ class Cosine(Schedule):
         return (1 + math.cos(math.pi * epoch / epochs)) / 2
 
 
+@SCHEDULES.add
 @dataclass(frozen=True)
 class OneCycle(Schedule):
     """Up to 1 over the first `rise` of training, then down to almost 0, each along half a cosine: few epochs suffice.
@@ -107,6 +105,3 @@ class OneCycle(Schedule):
 
 def _between(first: float, last: float, t: float) -> float:
     return last + (first - last) * (1 + math.cos(math.pi * t)) / 2
-
-
-SCHEDULES: dict[str, type[Schedule]] = {kind.name: kind for kind in (Constant, Step, Cosine, OneCycle)}

@@ -11,26 +11,10 @@ from rich.console import Console
 from smoothcert import analysis
 from smoothcert.analysis import Results, Summary
 from smoothcert.core.errors import InputError
-from smoothcert.present import (
-    acr_by_members,
-    comma_separated,
-    draws_by_votes,
-    draws_saved,
-    latex,
-    markdown,
-    radius_accuracy,
-    rich_table,
-    sigma_histogram,
-)
+from smoothcert.present import comma_separated, latex, markdown, radius_accuracy, rich_table
+from smoothcert.present.figures import FIGURES, draw
 
 WIDTH = 120  # columns of a table that goes to no terminal
-KINDS = {
-    "curves": radius_accuracy,
-    "sigma": sigma_histogram,
-    "draws": draws_by_votes,
-    "saved": draws_saved,
-    "members": acr_by_members,
-}
 FORMS = {"markdown": markdown, "latex": latex, "csv": comma_separated}
 
 
@@ -51,6 +35,8 @@ def analyze(
     alpha: float | None = None,
     n: int | None = None,
     envelope: bool = False,
+    oracle: bool = False,
+    against: str | Path | None = None,
     seeds: bool = False,
     figure: Path | None = None,
     kind: str | None = None,
@@ -62,39 +48,45 @@ def analyze(
         radii: columns of the table. Default: chosen.
         shared: only the inputs that all have in common.
         alpha, n: compute runs of fixed again from their votes, at this alpha, with so many of their draws.
-        envelope: add the best of each input over all.
+        envelope: add the largest of each number over all (UE).
+        oracle: add the best of each input, chosen knowing the truth.
+        against: the run that draws and time are saved against. Default: fixed n.
         seeds: add mean and deviation of runs that differ in seed alone.
         figure: a .png, .svg or .pdf file to draw to.
-        kind: of the figure, one of `KINDS`. Default: curves.
+        kind: of the figure, a name of `FIGURES`. Default: curves.
     """
-    _check_kind(kind, figure, envelope)
+    _check_kind(kind, figure, envelope or oracle)
     board = analysis.leaderboard(sources)
     results = list(board.results)
+    baseline = [] if against is None else [analysis.read(against)]  # it goes the same way as the results
     if alpha is not None or n is not None:
-        results = [analysis.reanalyse(result, alpha=alpha, n=n) for result in results]
+        results, baseline = (
+            [analysis.reanalyse(result, alpha=alpha, n=n) for result in some] for some in (results, baseline)
+        )
     if shared:
-        results = analysis.shared(results)
-    rows = [*results, analysis.upper_envelope(results)] if envelope else results
-    summary = analysis.summarise(rows, None if radii is None else list(radii), seeds=seeds)
-    if figure is not None:
-        _draw(results, figure, kind or "curves", envelope)
+        common = analysis.on_shared_inputs([*results, *baseline])
+        results, baseline = common[: len(results)], common[len(results) :]
+    summary = analysis.summarise(
+        [*results, analysis.oracle(results)] if oracle else results,
+        None if radii is None else list(radii),
+        seeds=seeds,
+        envelope=envelope,
+        against=baseline[0] if baseline else None,
+    )
+    if figure is not None and (envelope or oracle):
+        radius_accuracy(results, figure, envelope=envelope, oracle=oracle)
+    elif figure is not None:
+        draw(kind or "curves", results, figure)
     return Analysis(tuple(results), summary, board.skipped)
 
 
-def _check_kind(kind: str | None, figure: Path | None, envelope: bool) -> None:
-    if kind is not None and kind not in KINDS:
-        raise InputError(f"--kind must be one of {', '.join(KINDS)}, got {kind!r}")
+def _check_kind(kind: str | None, figure: Path | None, best: bool) -> None:
+    if kind is not None:
+        FIGURES.find(kind)
     if kind is not None and figure is None:
         raise InputError(f"--kind {kind} needs --figure, the file to draw to")
-    if envelope and kind not in (None, "curves"):
-        raise InputError(f"--envelope does not go with --kind {kind}; leave one of them out")
-
-
-def _draw(results: Sequence[Results], path: Path, kind: str, envelope: bool) -> None:
-    if kind == "curves":
-        radius_accuracy(results, path, envelope=envelope)
-    else:
-        KINDS[kind](results, path)
+    if best and kind not in (None, "curves"):
+        raise InputError(f"--envelope and --oracle do not go with --kind {kind}; leave one of them out")
 
 
 def table_text(summary: Summary, form: str = "terminal") -> str:

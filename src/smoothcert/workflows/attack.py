@@ -8,17 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from rich.table import Table
-
-from smoothcert.attack.adversaries import Strength
-from smoothcert.attack.campaign import Siege, refuse_scopes
-from smoothcert.attack.figure import robust_accuracy
+from smoothcert.attack.adversaries import AttackEffort
+from smoothcert.attack.campaign import AttackCampaign, refuse_scopes
+from smoothcert.attack.figure import robust_accuracy_curves
 from smoothcert.attack.records import Attacked, AttackRun
-from smoothcert.attack.table import Stand, attack_table, stands
+from smoothcert.attack.table import RobustAccuracy, attack_table, robust_accuracies
 from smoothcert.audit.rebuild import refuse_soft
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.present.figures.canvas import check_name
+from smoothcert.present.fitting import FittingTable
 from smoothcert.runs import Record, Run
 from smoothcert.workflows.observer import SILENT, Observer, task
 from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model
@@ -32,7 +31,7 @@ class AttackResult:
     """What attacks found at every input, and how many right answers they leave at each radius."""
 
     inputs: tuple[Attacked, ...]
-    rows: tuple[Stand, ...]
+    rows: tuple[RobustAccuracy, ...]
     alpha: float | None  # of the certificates
 
     @property
@@ -72,7 +71,7 @@ class AttackResult:
         )
 
     @property
-    def table(self) -> Table:
+    def table(self) -> FittingTable:
         """For a terminal."""
         return attack_table(self.rows)
 
@@ -142,13 +141,13 @@ def attack(
     smoothed = again()
     judge = again(seed=smoothed.seed + 1)
     tried = tuple(_radii(radii, [record.radius for record in records]))
-    campaign = Siege(smoothed, judge, tuple(adversaries), tried, Strength(steps=steps, draws=draws), votes)
+    campaign = AttackCampaign(smoothed, judge, tuple(adversaries), tried, AttackEffort(steps=steps, draws=draws), votes)
     about = campaign.config(opened, [record.index for record in records])
     attacked = AttackRun.start(Path(out or opened.path / "attack"), about)
     found = _attack_missing(attacked, campaign, dataset, records, observer)
-    result = AttackResult(tuple(found), stands(found, [0.0, *tried]), opened.config.alpha)
+    result = AttackResult(tuple(found), robust_accuracies(found, [0.0, *tried]), opened.config.alpha)
     if figure is not None:
-        robust_accuracy(result.rows, figure)
+        robust_accuracy_curves(result.rows, figure)
     return result
 
 
@@ -161,7 +160,7 @@ def _radii(given: Sequence[float] | None, certified: Sequence[float]) -> list[fl
 
 
 def _attack_missing(
-    attacked: Any, campaign: Siege, dataset: Dataset, records: Sequence[Record], observer: Observer
+    attacked: Any, campaign: AttackCampaign, dataset: Dataset, records: Sequence[Record], observer: Observer
 ) -> list[Attacked]:
     """Attack what is not recorded yet."""
     with attacked.writing() as writer:

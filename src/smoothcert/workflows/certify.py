@@ -2,25 +2,20 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from smoothcert import runs
 from smoothcert.audit.memory import refuse_other_memory
-from smoothcert.audit.rebuild import distinct_inputs
-from smoothcert.core.described import plain
-from smoothcert.core.errors import InputError
-from smoothcert.core.plugins import loaded_plugins
 from smoothcert.datasets import Dataset, Subset
-from smoothcert.engine import SigmaSearch, Smoothed
+from smoothcert.engine import MemberCalls, Pool, SigmaSearch, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.models import ensembles
 from smoothcert.noise import Noise
 from smoothcert.procedures import Fixed, Procedure
-from smoothcert.runs import DataConfig, ModelConfig, Record, RunConfig, SubsetConfig
+from smoothcert.runs import Record
 from smoothcert.runs.evaluations import add_evaluations
 from smoothcert.runs.made import command_line
 from smoothcert.workflows.choices import NoiseChoice, SearchChoice, resolve_noise
@@ -28,6 +23,7 @@ from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observ
 from smoothcert.workflows.of_run import resumed_backend
 from smoothcert.workflows.outcome import Outcome
 from smoothcert.workflows.procedure_choice import ProcedureChoice
+from smoothcert.workflows.recording import certify_into, run_config
 from smoothcert.workflows.run import Run
 from smoothcert.workflows.sources import (
     DataSource,
@@ -39,114 +35,6 @@ from smoothcert.workflows.sources import (
     open_model,
     using_out,
 )
-
-
-def run_config(
-    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: ModelConfig | None = None
-) -> RunConfig:
-    """Everything that decides what a run's records will be: two runs with equal configurations have equal records."""
-    if data.num_classes > smoothed.num_classes:
-        raise InputError(
-            f"data {data.name} has {data.num_classes} classes but the model answers {smoothed.num_classes}; "
-            "certify the data set that the model was trained for"
-        )
-    noise, indices = smoothed.noise.for_inputs(data.tensors([0])), subset.indices(len(data))
-    # What could never work is refused now, before anything is written.
-    next(procedure.certify(noise))
-    smoothed.check(data.tensors(indices[:1]))
-    return RunConfig(
-        model=model or ModelConfig(),
-        classifier=smoothed.describe(),
-        num_classes=smoothed.num_classes,
-        class_names=data.class_names,
-        noise=noise.describe(),
-        sigma_search=None if smoothed.search is None else smoothed.search.describe(),
-        procedure=procedure.describe(),
-        seed=smoothed.seed,
-        data=DataConfig(
-            name=data.name,
-            split=data.split,
-            size=len(data),
-            fingerprint=data.fingerprint,
-            subset=SubsetConfig(subset.start, subset.every, subset.limit),
-            distinct=distinct_inputs(data, indices),
-        ),
-        plugins=loaded_plugins(),
-        indices=tuple(indices),
-        labels=tuple(int(label) for label in data.labels[indices]),
-        memory=_memory(smoothed, data),  # last: it makes the memory if it is not there
-    )
-
-
-def _memory(smoothed: Smoothed, data: Dataset) -> str | None:
-    """The id of the memory that the run answers through; None if through none."""
-    if smoothed.memory is None:
-        return None
-    first = data.tensors([0])
-    return smoothed.memory.claim(smoothed.describe(), smoothed.noise.for_inputs(first).describe(), first.shape[1:])
-
-
-def _check_remembered(run: runs.Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
-    """Refuse to go on with an older copy of the memory: it has the right name, and not what was claimed last."""
-    claims = [record for record in records if not record.abstained]
-    if smoothed.memory is None or not claims:
-        return
-    found = smoothed.memory.answer(data.tensors([claims[-1].index])[0].numpy())
-    if found is None or found.label != claims[-1].prediction:
-        raise InputError(
-            f"{run.path} cannot be resumed: the memory does not answer input {claims[-1].index} as it is recorded; "
-            "give the memory itself, not an older copy"
-        )
-
-
-def certify_into(
-    run: runs.Run,
-    smoothed: Smoothed,
-    procedure: Procedure,
-    data: Dataset,
-    *,
-    on_draws: Callable[[int], None] = lambda _: None,
-    on_record: Callable[[Record], None] = lambda _: None,
-) -> None:
-    """Certify what is planned and not recorded yet; each record is on disk before the next is announced.
-
-    Another model, noise, procedure, data set or memory than the run's is refused, and so is going on with a model that
-    has no fingerprint: nobody could tell whether it is the same. A region is safe in the memory before its record is
-    written: after a kill between the two, inserting it again changes nothing.
-    """
-    config = run.config
-    given = {
-        "classifier": (config.classifier, smoothed.describe()),
-        "noise": (config.noise, smoothed.noise.for_inputs(data.tensors([0])).describe()),
-        "procedure": (config.procedure, procedure.describe()),
-        "seed": (config.seed, smoothed.seed),
-        "data": (config.data.fingerprint, data.fingerprint),
-        "sigma_search": (config.sigma_search, None if smoothed.search is None else smoothed.search.describe()),
-    }
-    for name, (then, now) in given.items():
-        if plain(then) != plain(now):
-            raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
-    if config.memory != _memory(smoothed, data):  # last: it makes the memory if it is not there
-        raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
-    with run.writing() as writer:
-        records = run.records()
-        recorded = {record.index for record in records}
-        _check_remembered(run, smoothed, data, records)
-        if recorded and smoothed.describe()["fingerprint"] is None:
-            raise InputError(
-                f"{run.path} cannot be resumed: its model is a function without a fingerprint, so nobody can tell "
-                "whether it is the same; certify into a new folder, or give the function a `fingerprint` attribute"
-            )
-        todo = [index for index in run.planned if index not in recorded]
-        if not todo:
-            return
-        last = time.perf_counter()
-        for row, certificate in smoothed.certifying(data.tensors(todo), procedure, on_draws=on_draws):
-            now = time.perf_counter()
-            record = Record.of(todo[row], int(data.labels[todo[row]]), certificate, now - last)
-            last = now
-            writer.append(record)
-            on_record(record)
 
 
 def certify(
@@ -167,6 +55,7 @@ def certify(
     batch_size: int | None = None,
     device: str | None = None,
     workers: int | None = None,
+    pool: Pool | None = None,
     data_root: Path | None = None,
     command: Sequence[str] = (),
     observer: Observer = SILENT,
@@ -189,7 +78,7 @@ def certify(
         subset: which inputs. Default: all.
         search: how each input gets its own strength of noise. Default: all have that of `noise`.
         memory: where certified regions are kept, through which the classifier answers. Default: none.
-        backend, batch_size, workers: how the model is run; see `Smoothed`.
+        backend, batch_size, workers, pool: how and where the model is run; see `Smoothed`.
         calibration: of an int8 backend: training inputs, or DATA:split. Default: the training split of `data`.
         device: where to run. Default: where a module is; the best there is for files.
         data_root: where the files of named data sets lie.
@@ -205,9 +94,7 @@ def certify(
         earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
     backend, batch_size = resumed_backend(earlier, backend, batch_size)
     remembered = open_memory(memory)
-    calibrating, named = calibration_inputs(
-        backend, calibration, data if isinstance(data, str | Path) else None, data_root
-    )
+    calibrating, named = calibration_inputs(backend, calibration, data, data_root)
     classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
     smoothed = Smoothed(
         classifier.model,
@@ -217,6 +104,7 @@ def certify(
         device=classifier.device,
         batch_size=batch_size,
         workers=workers,
+        pool=pool,
         backend=backend,
         calibration=calibrating,
         search=found,
@@ -226,9 +114,8 @@ def certify(
     )
     if held_out := classifier.details.get("held_out"):
         chosen = dataset.tensors(subset.indices(len(dataset)))
-        ensembles.refuse_overlap(
-            set(held_out), chosen, f"--data {data if isinstance(data, str | Path) else dataset.name}"
-        )
+        name = data if isinstance(data, str | Path) else dataset.name
+        ensembles.refuse_overlap(set(held_out), chosen, f"--data {name}")
     if earlier is not None:
         refuse_other_memory(earlier, remembered)
     if one_sided := _one_sided(dataset, subset):
@@ -237,9 +124,10 @@ def certify(
     with using_out(out):
         run = Run.start(out, config, command=command_line(command))
     run.data = dataset
-    certify_observed(run, smoothed, procedure, dataset, observer)
-    if smoothed.asked and isinstance(classifier.model, ensembles.Ensemble):
-        observer.message(add_evaluations(out, smoothed.asked, classifier.model.cost))
+    calls = MemberCalls()
+    certify_observed(run, smoothed, procedure, dataset, observer, calls)
+    if calls.per_member and isinstance(classifier.model, ensembles.Ensemble):
+        observer.message(add_evaluations(out, calls.per_member, classifier.model.cost))
     if found is not None and remembered is None:
         observer.warned(
             "each certificate is of its input's own classifier, and claims nothing about neighbours; for a claim about "
@@ -249,7 +137,12 @@ def certify(
 
 
 def certify_observed(
-    run: runs.Run, smoothed: Smoothed, procedure: Procedure, data: Dataset, observer: Observer
+    run: runs.Run,
+    smoothed: Smoothed,
+    procedure: Procedure,
+    data: Dataset,
+    observer: Observer,
+    member_calls: MemberCalls | None = None,
 ) -> None:
     """Certify what is left of a run; the observer, and the log in its folder, count draws and hear how it goes."""
     done, per_input = run.records(), procedure.most_draws()
@@ -266,7 +159,9 @@ def certify_observed(
             # An input that needed fewer draws than it might have is done all the same.
             under_way.reach(max(under_way.done, per_input * outcome.inputs), note=str(outcome))
 
-        certify_into(run, smoothed, procedure, data, on_draws=under_way.advance, on_record=on_record)
+        certify_into(
+            run, smoothed, procedure, data, on_draws=under_way.advance, on_record=on_record, member_calls=member_calls
+        )
 
 
 def _one_sided(dataset: Dataset, subset: Subset) -> str | None:

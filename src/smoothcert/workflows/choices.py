@@ -9,8 +9,8 @@ from typing import Any
 from smoothcert.core.errors import InputError
 from smoothcert.engine.sigma import SigmaSearch, sigma_search
 from smoothcert.noise import NOISES, Noise
-from smoothcert.procedures import Budgeted, Fixed, Procedure
-from smoothcert.stats.geometry import MOST_GRID_LEVELS
+from smoothcert.noise.gridded import MOST_GRID_LEVELS
+from smoothcert.procedures import Budgeted, FixedDraws, Procedure
 
 
 @dataclass(frozen=True)
@@ -35,9 +35,7 @@ class NoiseChoice:
 
     def resolve(self, details: Mapping[str, Any], *, eight_bit: bool) -> Noise:
         """The noise, for a model with these details and for inputs that are 8-bit images or not."""
-        if self.name not in NOISES:
-            raise InputError(f"--noise must be one of {', '.join(NOISES)}, got {self.name!r}")
-        kind = NOISES[self.name]
+        kind = NOISES.find(self.name)
         takes = {f.name for f in fields(kind)}
         given = {"norm": self.norm, "values": self.values, "grid": _grid_step(self.grid, eight_bit and "grid" in takes)}
         options: dict[str, Any] = {key: value for key, value in given.items() if value is not None} | dict(self.more)
@@ -76,7 +74,7 @@ class SearchChoice:
                     "--sigma-steps and --sigma-draws go with --sigma-per-input; give it, or leave them out"
                 )
             return None
-        if not isinstance(procedure, Fixed | Budgeted):
+        if not isinstance(procedure, FixedDraws | Budgeted):
             raise InputError(
                 f"--sigma-per-input looks for the largest radius, and --procedure {procedure.name} decides given ones; "
                 "take fixed or budgeted"

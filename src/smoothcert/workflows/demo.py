@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -88,13 +91,14 @@ class Demo:
         """Commands to try next, each with what it is for."""
         run, quick = self._folder("fixed"), self._folder("sequential")
         radii = f"{self.sigma:g},{2 * self.sigma:g}"
-        return {
+        steps = {
             f"predict --model {self.model} --input {self.first_image()}": "one answer",
             f"verify {run} --model {self.model} --share 0.1": "an audit: claims from votes, votes from the model",
             f"attack --run {run} --model {self.model} --limit 20": "try to refute the certificates",
             f"analyze {run} {quick} --radii {radii} --json": "the table for a program",
             f"certify --model {self.model} --data {DATA} --every 11 --out {run.parent}/n100000": "Cohen's n = 100000",
         }
+        return {f"{_command()} {arguments}": why for arguments, why in steps.items()}
 
     def _folder(self, name: str) -> Path:
         return self.out / self.model.stem / f"{name}-n{self.n}-{self.limit}images"
@@ -111,3 +115,10 @@ class Demo:
             device=self.device,
             observer=observer,
         )
+
+
+def _command() -> str:
+    """How to call the program from here: it may live in a virtual environment that is not active."""
+    if shutil.which("smoothcert"):
+        return "smoothcert"
+    return os.path.relpath(Path(sys.executable).parent / "smoothcert")

@@ -28,7 +28,7 @@ from smoothcert.workflows.sources import (
 def run_data(run: Run, given: DataSource | None, root: Path | None) -> Dataset:
     """The data that a run certified: those given, else those of that name; others are refused."""
     about = run.config.data
-    if given is None and about.name not in datasets.NAMES:
+    if given is None and about.name not in datasets.names():
         raise InputError(f"the data of {run.path}, {about.name!r}, are not known by name; give --data PATH")
     if given is None:
         dataset = named_data(about.name, about.split, root, "--data")

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.audit.rebuild import other_circumstances, refuse_soft
@@ -81,7 +82,7 @@ def predict(
     shape = classifier.input_shape
     if shape is None:
         raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")
-    batches = [(Path(path), *read_inputs(Path(path), shape)) for path in inputs]
+    batches = [(Path(path), *_read(Path(path), shape)) for path in inputs]
     if opened is not None:
         calibrating = run_calibration(opened, calibration, None, data_root)
         smoothed = _certified(opened, classifier, seed, workers, calibrating, remembered, observer)
@@ -102,8 +103,7 @@ def predict(
             input_shape=shape,
         )
     sources = [path for path, batch, _ in batches for _ in batch]
-    everything = torch.cat([torch.from_numpy(batch) for _, batch, _ in batches])
-    predictions = smoothed.predict(everything, procedure or Predict())
+    predictions = smoothed.predict(torch.cat([batch for _, batch, _ in batches]), procedure or Predict())
     names = classifier.class_names
     return [
         Answer(source, None if answer.abstained else names[answer.label], answer)
@@ -111,12 +111,21 @@ def predict(
     ]
 
 
+def _read(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, bool]:
+    """Inputs of a file, (B, *shape), and whether they were 8-bit."""
+    try:
+        batch, eight_bit = read_inputs(path, shape)
+    except InputError as error:
+        raise InputError(f"--input {error}") from None
+    return torch.from_numpy(batch), eight_bit
+
+
 def _certified(
     run: Run,
     classifier: Classifier,
     seed: int | None,
     workers: int | None,
-    calibration: torch.Tensor | None,
+    calibration: Tensor | None,
     memory: Memory | None,
     observer: Observer,
 ) -> Smoothed:

@@ -92,7 +92,7 @@ def _load(source: Any, split: str, root: Path | None, *, must: bool) -> Dataset 
     from smoothcert import datasets  # noqa: PLC0415 (a report without pictures does not wait for torch)
     from smoothcert.workflows.sources import open_data  # noqa: PLC0415
 
-    if not must and source not in datasets.NAMES:
+    if not must and source not in datasets.names():
         return f"its data set {source!r} is not known by name; give --data PATH"
     try:
         return open_data(source, split, root=root, called="--data")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import torch
 
 from smoothcert.core.errors import InputError, sentence
-from smoothcert.core.plugins import load_plugin, plugin_files
+from smoothcert.core.plugins import Plugin, load_again, loaded_plugins
 from smoothcert.present.figures import training_curves
 from smoothcert.training import Folder, Group, launched
 from smoothcert.training.recipes import Recipe, find
@@ -195,7 +195,7 @@ def side_by_side(trainings: Sequence[Training], jobs: int, observer: Observer = 
         while waiting or running:
             while waiting and len(running) < jobs:
                 training = waiting.pop(0)
-                arguments = (training, messages, os.getpid(), plugin_files())
+                arguments = (training, messages, os.getpid(), loaded_plugins())
                 running[training.task] = context.Process(target=_work, args=arguments, daemon=True)
                 running[training.task].start()
             time.sleep(0.1)
@@ -225,14 +225,13 @@ def _check_end(end: _End | None) -> None:
         raise InputError(end.error)
 
 
-def _work(training: Training, messages: Any, parent: int, plugins: Sequence[Path]) -> None:
+def _work(training: Training, messages: Any, parent: int, plugins: Sequence[Plugin]) -> None:
     """In a process of its own, with one thread."""
     # At once and without a word: the parent speaks, and a training may end at any moment.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     torch.set_num_threads(1)
     try:
-        for plugin in plugins:
-            load_plugin(plugin)
+        load_again(plugins)
         messages.put(_End(training.task, training.run(_Sender(messages, parent)), None))
     except (InputError, OSError) as error:
         messages.put(_End(training.task, False, sentence(error)))

@@ -37,9 +37,10 @@ def training_config(recipe: Recipe, data: Dataset, *, seed: int, device: str) ->
 def architecture_of(recipe: Recipe, data: Dataset) -> Architecture:
     """The network for these images; other images than those of the recipe will do if they have as many channels."""
     shape = data.inputs.shape[1:]
-    if len(shape) != 3 or shape[0] != CHANNELS[recipe.data]:
+    channels = CHANNELS.get(recipe.data, shape[0])  # of data from outside nobody knows
+    if len(shape) != 3 or shape[0] != channels:
         raise InputError(
-            f"the recipe {recipe.name} is for images with {CHANNELS[recipe.data]} channel(s), as {recipe.data} has, "
+            f"the recipe {recipe.name} is for images with {channels} channel(s), as {recipe.data} has, "
             f"but {data.name} has inputs of shape {shape}; choose another recipe"
         )
     return Architecture(recipe.architecture, data.num_classes, shape, recipe.mean, recipe.std)

@@ -178,8 +178,9 @@ class _Drawing:
 
 def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observer) -> _Further:
     """Levels 2 and 3."""
+    from smoothcert.audit.fresh import draw_fresh  # noqa: PLC0415 (level 1 needs no torch)
     from smoothcert.audit.rebuild import check_model  # noqa: PLC0415
-    from smoothcert.audit.redraw import draw_fresh, redraw, sample_records  # noqa: PLC0415 (level 1 needs no torch)
+    from smoothcert.audit.redraw import redraw, sample_records  # noqa: PLC0415
     from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model  # noqa: PLC0415
 
     records = sample_records(audit.records, options.share, seed)

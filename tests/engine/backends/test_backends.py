@@ -11,8 +11,8 @@ from torch import Tensor, nn
 from smoothcert import engine
 from smoothcert.core.errors import InputError
 from smoothcert.engine import Smoothed
-from smoothcert.engine.backends import BACKENDS, Job, default_rows, installed, prepare, same_votes
-from smoothcert.engine.backends.base import Padded, Prepared
+from smoothcert.engine.backends import BACKENDS, BackendTask, default_rows, installed, prepare, same_votes
+from smoothcert.engine.backends.base import Executable, Padded
 from smoothcert.noise import Gaussian
 from smoothcert.procedures import Certificate, Fixed
 
@@ -43,29 +43,29 @@ def test_a_backend_keeps_answers_and_votes_replay(
 
     g = smoothed(1)
     once = g.certify(clear_inputs, QUICK)
-    assert g.describe()["backend"]["name"] == name
+    assert g.describe(clear_inputs)["backend"]["name"] == name
     eager = Smoothed(net, CLASSES, NOISE).certify(clear_inputs, QUICK)
     assert [c.label for c in once] == [c.label for c in eager]
     two = smoothed(2)
     assert votes(two.certify(clear_inputs, QUICK)) == votes(once)
     assert votes(two.certify(clear_inputs.flip(0), QUICK))[::-1] == votes(once)
-    assert [votes(two.certify(x, QUICK))[0] for x in clear_inputs[:2]] == votes(once)[:2]
-    assert two.describe() == g.describe() == once[0].classifier
+    assert [votes(two.certify(x[None], QUICK))[0] for x in clear_inputs[:2]] == votes(once)[:2]
+    assert two.describe(clear_inputs) == g.describe(clear_inputs) == once[0].classifier
 
 
 @pytest.mark.parametrize("name", EVERY)
 def test_scores_of_float32_backends_are_the_models(name: str, net: nn.Module, calibration: Tensor) -> None:
-    job = Job(net, None, torch.device("cpu"), (1, 8, 8), 64, 1, calibration[:1].repeat(64, 1, 1, 1))
-    prepared = prepare(name, job)
-    assert prepared.note is None
+    task = BackendTask(net, None, torch.device("cpu"), (1, 8, 8), 64, calibration[:1].repeat(64, 1, 1, 1))
+    executable = prepare(name, task)
+    assert executable.note is None
     x = torch.rand(50, 1, 8, 8, generator=torch.Generator().manual_seed(1)) * 2 - 0.5
     with torch.inference_mode():
-        wanted, got = net(x), prepared.new_runner()(x)
+        wanted, got = net(x), executable.new_runner()(x)
     assert got.shape == wanted.shape
     if BACKENDS[name].int8:
         assert float((got - wanted).abs().max()) > 1e-3 * float(wanted.abs().max()), "it is another function"
-        assert prepared.description["precision"] == "int8"
-        assert 0.5 <= prepared.description["agreement"] <= 1
+        assert executable.description["precision"] == "int8"
+        assert 0.5 <= executable.description["agreement"] <= 1
     else:
         assert float((got - wanted).abs().max()) < 1e-3 * float(wanted.abs().max())
 
@@ -107,8 +107,8 @@ def test_a_model_that_cannot_be_exported_is_run_by_eager_and_says_so(
     x = torch.rand(2, 1, 8, 8)
     with pytest.warns(UserWarning, match=rf"backend {name} cannot run this model \(it cannot be exported to ONNX"):
         found = g.certify(x, QUICK)
-    assert g.describe()["backend"]["name"] == "eager"
-    assert "run by eager" in str(g.prepared(x).prepared.note)
+    assert g.describe(x)["backend"]["name"] == "eager"
+    assert "run by eager" in str(g.compile(x.shape[1:]).note)
     assert votes(found) == votes(Smoothed(model, CLASSES, NOISE).certify(x, QUICK))
 
 
@@ -169,36 +169,36 @@ def test_blocks_share_a_call_only_where_their_place_does_not_matter() -> None:
     assert default_rows(Positional(), cpu) == 384
     assert default_rows(nn.Linear(6, CLASSES), cpu) == default_rows(lambda x: x, cpu) == 128
     assert default_rows(nn.Linear(6, CLASSES), torch.device("cuda")) == 1024
-    assert Smoothed(Positional(), CLASSES, NOISE, input_shape=(6,)).prepared(torch.rand(1, 6)).job.rows == 128
+    assert Smoothed(Positional(), CLASSES, NOISE, input_shape=(6,)).compile((6,)).rows == 128
     plain = nn.Sequential(nn.Linear(6, 200_000), nn.Linear(200_000, CLASSES))
     g = Smoothed(plain, CLASSES, NOISE, input_shape=(6,))
-    ready = g.prepared(torch.rand(1, 6))
-    assert ready.job.rows == (384 if same_votes(ready.prepared, ready.job.with_rows(384)) else 128)
-    assert g.describe()["batch"] == ready.job.rows
+    compiled = g.compile((6,))
+    assert compiled.rows == (384 if same_votes(compiled.executable, compiled.task.with_rows(384)) else 128)
+    assert g.describe()["batch"] == compiled.rows
 
 
 @pytest.mark.parametrize("name", [name for name in BACKENDS if BACKENDS[name].int8 and installed(name)])
 def test_a_batch_that_was_cut_to_a_block_is_calibrated_as_a_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run names the batch it had: asking for that batch must make the same classifier."""
-    monkeypatch.setattr(engine.ready, "same_votes", lambda *_: False)
+    monkeypatch.setattr(engine.compiled, "same_votes", lambda *_: False)
     x = torch.rand(5, 6, generator=torch.Generator().manual_seed(0))
     made = [
-        Smoothed(nn.Linear(6, CLASSES), CLASSES, NOISE, backend=name, batch_size=rows, calibration=x).prepared(x)
+        Smoothed(nn.Linear(6, CLASSES), CLASSES, NOISE, backend=name, batch_size=rows, calibration=x).compile((6,))
         for rows in (384, 128)
     ]
-    assert [ready.job.rows for ready in made] == [128, 128]
-    assert torch.equal(*(ready.job.calibration for ready in made))
+    assert [compiled.rows for compiled in made] == [128, 128]
+    assert torch.equal(*(compiled.task.calibration for compiled in made))
 
 
 def test_a_preparation_serves_until_the_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:
     made = []
     once = BACKENDS["eager"].prepare
 
-    def counting(job: Job) -> Prepared:
-        made.append(job)
-        return once(job)
+    def counting(task: BackendTask) -> Executable:
+        made.append(task)
+        return once(task)
 
-    monkeypatch.setitem(BACKENDS, "eager", engine.backends.Backend(counting))
+    monkeypatch.setitem(BACKENDS._things, "eager", engine.backends.Backend(counting))
     model = nn.Linear(6, CLASSES)
     g = Smoothed(model, CLASSES, NOISE)
     for _ in range(3):

@@ -10,7 +10,7 @@ from smoothcert.engine import Smoothed
 from smoothcert.engine.backends import base, cache, export, installed
 from smoothcert.noise import Gaussian
 
-JOB = base.Job(nn.Linear(2, 2), "fingerprint", torch.device("cpu"), (2,), 4, 1)
+TASK = base.BackendTask(nn.Linear(2, 2), "fingerprint", torch.device("cpu"), (2,), 4)
 
 
 def entries(folder: Path) -> list[Path]:
@@ -25,23 +25,23 @@ def test_built_once_and_rebuilt_when_damaged(cache: Path) -> None:
         return b"artifact"
 
     for _ in range(2):
-        assert store(JOB, build) == b"artifact"
+        assert store(TASK, build) == b"artifact"
     assert len(built) == 1
     (entry,) = entries(cache)
     for damage in (b"", b"short", entry.read_bytes()[:-1] + b"T", entry.read_bytes() + b"!"):
         entry.write_bytes(damage)
-        assert store(JOB, build) == b"artifact"
+        assert store(TASK, build) == b"artifact"
     assert len(built) == 5
-    other = store(JOB.with_rows(8), lambda: b"another")
+    other = store(TASK.with_rows(8), lambda: b"another")
     first, second = entries(cache)
     first.write_bytes(second.read_bytes())  # whole, but the answer to another question
     second.write_bytes(first.read_bytes())
-    assert {store(JOB, build), other} == {b"artifact", b"another"}
+    assert {store(TASK, build), other} == {b"artifact", b"another"}
     assert all(not path.name.startswith(".") for path in entries(cache))
 
 
 def test_what_has_no_fingerprint_is_not_kept(cache: Path) -> None:
-    unknown = base.Job(nn.Linear(2, 2), None, torch.device("cpu"), (2,), 4, 1)
+    unknown = base.BackendTask(nn.Linear(2, 2), None, torch.device("cpu"), (2,), 4)
     assert store(unknown, lambda: b"x") == b"x"
     assert not (cache / "backends").exists()
 
@@ -49,11 +49,11 @@ def test_what_has_no_fingerprint_is_not_kept(cache: Path) -> None:
 def test_a_folder_that_cannot_be_written_only_costs_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").write_text("no folder")
     monkeypatch.setenv("SMOOTHCERT_CACHE", str(tmp_path / "file"))
-    assert store(JOB, lambda: b"x") == b"x"
+    assert store(TASK, lambda: b"x") == b"x"
 
 
-def store(job: base.Job, build: object) -> bytes:
-    return cache.artifact(job, "kind", ("torch",), build)  # type: ignore[arg-type]
+def store(task: base.BackendTask, build: object) -> bytes:
+    return cache.artifact(task, "kind", ("torch",), build)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("name", ["onnxruntime", "onnxruntime-int8", "openvino-int8"])

@@ -6,14 +6,14 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.engine import Smoothed
-from smoothcert.engine.backends import Job
+from smoothcert.engine.backends import BackendTask
 from smoothcert.engine.backends.eager import arranged, channels_last, fold, folded_or_none
 from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian
 
 
-def job(model: nn.Module, shape: tuple[int, ...]) -> Job:
-    return Job(model.eval(), "name", torch.device("cpu"), shape, 64, 1)
+def task(model: nn.Module, shape: tuple[int, ...]) -> BackendTask:
+    return BackendTask(model.eval(), "name", torch.device("cpu"), shape, 64)
 
 
 def norms(model: nn.Module) -> int:
@@ -22,7 +22,7 @@ def norms(model: nn.Module) -> int:
 
 def test_folding_keeps_scores_and_the_users_module(net: nn.Module) -> None:
     before = copy.deepcopy(net.state_dict())
-    folded = folded_or_none(job(net, (1, 8, 8)))
+    folded = folded_or_none(task(net, (1, 8, 8)))
     assert folded is not None
     x = torch.rand(32, 1, 8, 8)
     with torch.no_grad():
@@ -84,7 +84,7 @@ def test_what_must_not_be_folded_is_not() -> None:
     assert fold(nn.Sequential(nn.Conv2d(1, 1, 3), nn.ReLU()).eval()) is None
     asking = Asking().eval()
     assert fold(asking) is not None
-    assert folded_or_none(job(asking, (1, 8, 8))) is None
+    assert folded_or_none(task(asking, (1, 8, 8))) is None
     assert Smoothed(asking, 64, Gaussian(0.1), input_shape=(1, 8, 8)).describe()["backend"]["folded"] is False
 
 

@@ -12,13 +12,25 @@ from torch import Tensor, nn
 
 import smoothcert as sc
 from smoothcert.core.errors import InputError
-from smoothcert.engine.sigma import DDRS, SEARCHES, Bracket, Grid, SigmaSearch, described_search, sigma_search
+from smoothcert.engine.pools import Threads
+from smoothcert.engine.sigma import DDRS, SEARCHES, Bracket, Grid, SigmaSearch, sigma_search
+from smoothcert.engine.sigma.base import RunAll
 from smoothcert.engine.sigma.bracket import best_of, win_rate
 from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
 
 STEP = 2 ** (1 / PER_OCTAVE)
 N, ALPHA = 100_000, 0.001
+
+
+def one_by_one(model: Callable[[Tensor], Tensor]) -> RunAll:
+    return lambda works: [work.search.find(model, work.x, work.noise, work.seed) for work in works]
+
+
+def side_by_side(model: nn.Module, workers: int) -> RunAll:
+    """In the threads of a pool."""
+    compiled = sc.Smoothed(model, 3, sc.Gaussian(0.5), workers=workers).compile((6,))
+    return Threads(workers).open(compiled).map
 
 
 def half_space(x: Tensor) -> Tensor:
@@ -105,7 +117,7 @@ def test_all_methods_come_to_the_peak_of_the_soft_radius() -> None:
     peak = float(sigmas[int(np.argmax(radii))])
     x = torch.zeros(4, dim) + 1e-3 * torch.arange(4)[:, None]
     for sigma0, search in ((0.5, DDRS(300, 64, lr=0.01)), (0.8, DDRS(300, 64, lr=0.01)), (0.6, Grid(64, 256))):
-        found = search.strengths((soft,), soft, x, sc.Gaussian(sigma0), seed=0, threads=1)
+        found = search.strengths(one_by_one(soft), soft, x, sc.Gaussian(sigma0), seed=0, threads=1)
         assert all(peak / STEP**1.5 <= sigma <= peak * STEP**1.5 for sigma in found), (peak, found)
 
 
@@ -117,14 +129,15 @@ def test_a_function_of_seed_input_and_settings_and_on_the_lattice(search: SigmaS
         net = nn.Sequential(nn.Linear(6, 32), nn.Tanh(), nn.Linear(32, 4)).eval()
     x = torch.rand(9, 6, generator=torch.Generator().manual_seed(2))
 
-    def found(rows: Tensor, seed: int = 0, runners: int = 1) -> list[float]:
-        return search.strengths((net,) * runners, net, rows, noise, seed=seed, threads=1)
+    def found(rows: Tensor, seed: int = 0, workers: int = 1) -> list[float]:
+        run_all = one_by_one(net) if workers == 1 else side_by_side(net, workers)
+        return search.strengths(run_all, net, rows, noise, seed=seed, threads=1)
 
     whole = found(x)
     assert len(set(whole)) > 1
     assert found(x.flip(0))[::-1] == whole, "the order decides nothing"
     assert [found(one[None])[0] for one in x] == whole, "nor who else is there"
-    assert found(x, runners=3) == whole, "nor the workers"
+    assert found(x, workers=3) == whole, "nor the workers"
     assert found(x, seed=1) != whole
     for sigma in whole:
         assert strength(nearest(sigma)) == sigma
@@ -144,9 +157,12 @@ def test_floor_and_cap(method: str) -> None:
         return torch.stack([inside, -inside], dim=1)
 
     x = torch.zeros(2, 3)
-    assert search.strengths((sure,), sure, x, sc.Gaussian(0.25), seed=0, threads=1) == [1.0, 1.0]
+    assert search.strengths(one_by_one(sure), sure, x, sc.Gaussian(0.25), seed=0, threads=1) == [1.0, 1.0]
     near = dataclasses.replace(search, span=1.25)  # two steps of the lattice each way
-    assert near.strengths((small,), small, x, sc.Gaussian(strength(-11)), seed=0, threads=1) == [strength(-13)] * 2
+    assert (
+        near.strengths(one_by_one(small), small, x, sc.Gaussian(strength(-11)), seed=0, threads=1)
+        == [strength(-13)] * 2
+    )
 
 
 def test_a_wider_span_is_kept() -> None:
@@ -154,7 +170,9 @@ def test_a_wider_span_is_kept() -> None:
         return torch.stack([5 + 0 * x[:, 0], -5 + 0 * x[:, 0]], dim=1)
 
     for span, most in ((1.5, 2 ** (4 / 8)), (8.0, 8.0), (64.0, 64.0)):
-        found = Bracket(30, span=span).strengths((sure,), sure, torch.zeros(1, 3), sc.Gaussian(1.0), seed=0, threads=1)
+        found = Bracket(30, span=span).strengths(
+            one_by_one(sure), sure, torch.zeros(1, 3), sc.Gaussian(1.0), seed=0, threads=1
+        )
         assert found == [most]
 
 
@@ -217,14 +235,14 @@ def test_best_of_finds_every_hill_and_asks_for_few() -> None:
 @pytest.mark.parametrize(
     ("make", "words"),
     [
-        (lambda: sigma_search("newton"), "must be one of bracket, ddrs, grid, got 'newton'"),
+        (lambda: sigma_search("newton"), "no search for sigma 'newton': the names are bracket, ddrs, grid"),
         (lambda: Bracket(0), "steps of bracket must be at least 1, got 0"),
         (lambda: Grid(draws=0), "draws of grid must be at least 1, got 0"),
         (lambda: DDRS(lr=0.0), "lr of ddrs must be a positive finite number, got 0"),
         (lambda: Bracket(span=1.0), "span of bracket must be a number above 1, got 1.0"),
         (lambda: Bracket(alpha=2.0), "alpha of bracket must lie strictly between 0 and 1, got 2.0"),
-        (lambda: described_search({"method": "bracket", "steps": 3}), "describes no search for sigma"),
-        (lambda: described_search([1]), "describes no search for sigma"),
+        (lambda: SigmaSearch.from_description({"name": "bracket", "steps": 3}), "describes no search for sigma"),
+        (lambda: SigmaSearch.from_description([1]), "search for sigma is described by its name and options"),
         (lambda: sc.Smoothed(half_space, 2, sc.Ablation(0.8), search=Bracket()), "ablation noise cannot be chosen"),
     ],
 )
@@ -235,7 +253,7 @@ def test_what_cannot_work_is_one_sentence(make: Callable[[], object], words: str
 
 def test_every_search_describes_itself() -> None:
     for search in (Bracket(5, 10, n=50, alpha=0.01, span=2.0), DDRS(3, 2, 0.5), Grid(7, 1)):
-        assert described_search(search.describe()) == search
+        assert SigmaSearch.from_description(search.describe()) == search
     assert Bracket(11, 64).evaluations == 704
     assert [Bracket().agrees(strength(3), strength(k)) for k in (2, 3, 4)] == [False, True, False]
     assert [DDRS().agrees(strength(3), strength(k)) for k in (1, 2, 3, 4, 5)] == [False, True, True, True, False]

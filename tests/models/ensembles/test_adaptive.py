@@ -1,5 +1,6 @@
 """K-consensus and early exit against a loop over samples that reads like the papers; and what they cost."""
 
+import itertools
 import math
 from statistics import NormalDist
 
@@ -7,11 +8,11 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from smoothcert.engine import Smoothed
-from smoothcert.engine.backends import apart
+from smoothcert.engine import MemberCalls, Smoothed
+from smoothcert.engine.backends import ensemble
 from smoothcert.models.ensembles import Consensus, EarlyExit, SoftmaxVoting, SoftVoting
 from smoothcert.noise import Gaussian
-from smoothcert.procedures import Fixed
+from smoothcert.procedures import Fixed, Predict
 
 CLASSES = 4
 
@@ -42,10 +43,10 @@ def test_consensus_is_the_loop_over_samples(members: list[nn.Module], x: Tensor,
         agreed = len({int(score.argmax()) for score in scores[:k]}) == 1
         stopped += agreed
         wanted.append(torch.stack(scores[:k] if agreed else scores).mean(0))
-    runner = apart.Asking(Consensus(members, k), members)
+    runner = ensemble.EnsembleRunner(Consensus(members, k), members)
     assert torch.allclose(runner(x).double(), torch.stack(wanted), atol=1e-5)
     rest = len(x) - stopped if k < 5 else len(x)
-    assert runner.asked == [len(x)] * k + [rest] * (5 - k)
+    assert runner.member_calls == [len(x)] * k + [rest] * (5 - k)
     assert k == 5 or (k == 1 and stopped == len(x)) or 50 < stopped < 450, "both ways are tested"
 
 
@@ -78,11 +79,11 @@ def algorithm_1(members: list[nn.Module], weights: list[float], T: float, a: flo
 def test_early_exit_is_the_loop_over_samples(members: list[nn.Module], x: Tensor, T: float, a: float) -> None:
     weights = [0.1, 0.35, 0.2, 0.05, 0.3]
     wanted = [algorithm_1(members, weights, T, a, one) for one in x]
-    runner = apart.Asking(EarlyExit(members, weights, threshold=T, a=a), members)
+    runner = ensemble.EnsembleRunner(EarlyExit(members, weights, threshold=T, a=a), members)
     assert torch.allclose(runner(x).double().exp(), torch.stack([mean for mean, _ in wanted]), atol=1e-6)
     order = sorted(range(5), key=lambda m: -weights[m])
     asked = [sum(i > place for _, i in wanted) for place in range(5)]
-    assert [runner.asked[m] for m in order] == asked
+    assert [runner.member_calls[m] for m in order] == asked
     assert len({i for _, i in wanted}) >= 3, "it stops at different places"
 
 
@@ -92,32 +93,41 @@ def test_early_exit_that_never_exits_is_softmax_voting(members: list[nn.Module],
     assert torch.allclose(full, never, atol=1e-5)
     assert torch.equal(full.argmax(1), never.argmax(1))
     same = [members[0]] * 3  # no spread: infinity times zero
-    assert apart.Asking(EarlyExit(same, threshold=1.0, a=0), same)(x).shape == (500, CLASSES)
+    assert ensemble.EnsembleRunner(EarlyExit(same, threshold=1.0, a=0), same)(x).shape == (500, CLASSES)
 
 
 def test_a_member_without_weight_is_not_asked(members: list[nn.Module], x: Tensor) -> None:
     for kind in (SoftVoting, SoftmaxVoting, EarlyExit):
-        runner = apart.Asking(kind(members, [1, 0, 2, 0, 0]), members)
+        runner = ensemble.EnsembleRunner(kind(members, [1, 0, 2, 0, 0]), members)
         assert torch.allclose(runner(x), kind([members[0], members[2]], [1, 2])(x), atol=1e-6)
-        assert runner.asked[1] == runner.asked[3] == runner.asked[4] == 0
+        assert runner.member_calls[1] == runner.member_calls[3] == runner.member_calls[4] == 0
 
 
 def test_evaluations_are_counted_over_workers_and_calls(members: list[nn.Module], x: Tensor) -> None:
-    """What `Smoothed.asked` says is what a single worker would have asked, and no part of the classifier."""
+    """What `MemberCalls` says is what a single worker would have asked, and no part of the classifier."""
     found = {}
     for workers in (1, 2):
         model = Consensus(members, k=2)
         g = Smoothed(model, CLASSES, Gaussian(0.5), workers=workers)
-        assert g.asked == ()
-        first = g.certify(x[:4], Fixed(n0=100, n=500))
-        found[workers] = g.asked
-        assert g.asked[:2] == (2400, 2400)
-        assert 0 < g.asked[2] == g.asked[4] < 2400
-        assert g.certify(x[:4], Fixed(n0=100, n=500))[0].classifier == first[0].classifier
-        assert g.asked == tuple(2 * count for count in found[workers])
+        calls = MemberCalls()
+        assert calls.per_member == ()
+        first = g.certify(x[:4], Fixed(n0=100, n=500), member_calls=calls)
+        found[workers] = calls.per_member
+        assert found[workers][:2] == (2400, 2400)
+        assert 0 < found[workers][2] == found[workers][4] < 2400
+        again = MemberCalls()
+        assert g.certify(x[:4], Fixed(n0=100, n=500), member_calls=again)[0].classifier == first[0].classifier
+        assert again.per_member == found[workers], "a call counts for itself"
+        g.certify(x[:4], Fixed(n0=100, n=500), member_calls=calls)
+        assert calls.per_member == tuple(2 * count for count in found[workers])
+        predicted = MemberCalls()
+        g.predict(x[:4], Predict(n=300), member_calls=predicted)
+        assert predicted.per_member[:2] == (1200, 1200)
     assert found[1] == found[2]
     assert model.cost(found[1]).startswith(f"{sum(found[1]) / 2400:.2f} of 5 members were asked per draw; the first 2")
-    assert Smoothed(members[0], CLASSES, Gaussian(0.5)).asked == ()
+    none = MemberCalls()
+    Smoothed(members[0], CLASSES, Gaussian(0.5)).certify(x[:2], Fixed(n0=100, n=500), member_calls=none)
+    assert none.per_member == ()
 
 
 @pytest.mark.slow
@@ -141,18 +151,41 @@ class Jealous(nn.Module):
         return scores
 
 
+class Content(nn.Module):
+    """The same function as a linear layer, by additions and multiplications of one number each: the same bits in any
+    company on every processor, which no matrix product promises."""
+
+    def __init__(self, net: nn.Module) -> None:
+        super().__init__()
+        self.weight, self.bias = net.weight, net.bias
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = self.bias.expand(len(x), -1)
+        for place in range(self.weight.shape[1]):
+            scores = scores + x[:, place, None] * self.weight[:, place]
+        return scores
+
+
 def test_open_rows_of_blocks_are_gathered_only_where_company_does_not_matter(
     members: list[nn.Module], x: Tensor
 ) -> None:
-    plain = Smoothed(Consensus(members), CLASSES, Gaussian(0.5)).prepared(x)
-    assert plain.rows == apart.GATHERED * 128
-    jealous = Consensus([Jealous(member) for member in members])
-    for batch_size in (None, 384):
-        g = Smoothed(jealous, CLASSES, Gaussian(0.5), batch_size=batch_size)
-        assert g.prepared(x).rows == 128
+    """On every processor: whether a matrix product is the same in any company is up to its kernels."""
+    for kind, batch_size in itertools.product((Content, Jealous, lambda net: net), (None, 384)):
+        g = Smoothed(Consensus([kind(member) for member in members]), CLASSES, Gaussian(0.5), batch_size=batch_size)
+        compiled = g.compile(x.shape[1:])
+        gathered = compiled.rows == ensemble.GATHERED * (batch_size or 128)
+        assert gathered or compiled.rows == 128
+        assert gathered or kind is not Content
+        assert not gathered or kind is not Jealous
+        said = str(compiled.note)
+        assert gathered == (said == "None") == ("each block of 128 draws is run by itself" not in said)
+        assert kind is not Jealous or "the scores of 5 of 5 members depend" in said
         together = [c.votes for c in g.certify(x[:6], Fixed(n0=100, n=1000))]
         assert [g.certify(one, Fixed(n0=100, n=1000))[0].votes for one in x[:6]] == together
+
+
+def test_memory_is_bounded_for_large_inputs() -> None:
     large = torch.rand(1, 3, 512, 512)
-    net = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), nn.Linear(3, CLASSES))
-    wide = Smoothed(Consensus([net, net]), CLASSES, Gaussian(0.5), batch_size=16).prepared(large)
-    assert wide.rows == 128, "memory is bounded for large inputs"
+    net = nn.Sequential(nn.AdaptiveAvgPool2d(1), nn.Flatten(), Content(nn.Linear(3, CLASSES)))
+    wide = Smoothed(Consensus([net, net]), CLASSES, Gaussian(0.5), batch_size=16).compile(large.shape[1:])
+    assert wide.rows == 128

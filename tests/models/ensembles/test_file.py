@@ -134,7 +134,7 @@ def test_refusals_leave_nothing(checkpoints: list[Path], tmp_path: Path) -> None
     cases: list[tuple[tuple[Any, ...], str]] = [
         ((path, "soft-voting", [*checkpoints, other]), "members must answer for the same classes, but .*net0"),
         ((path, "soft-voting", [*checkpoints, big]), "members must take the same inputs"),
-        ((path, "boosting", checkpoints), "aggregation must be one of soft-voting, .*, got 'boosting'"),
+        ((path, "boosting", checkpoints), "there is no aggregation 'boosting': the names are consensus, .*"),
         ((path, "consensus", checkpoints, {"k": 9}), "k must be a whole number"),
         ((path, "hard-voting", checkpoints, {"weights": [1, 1, 1]}), "hard-voting cannot be made with the options"),
         ((path, "soft-voting", []), "members of soft-voting must be at least 1"),

@@ -228,7 +228,7 @@ def test_another_format_version_is_refused(path, version):
         ({"architecture": {}}, "cannot be built: an architecture needs the key 'name'"),
         ({"architecture": None}, "cannot be built: an architecture must be a JSON object"),
         ({"architecture": {"name": "lenet", "num_classes": 1e30, "input_shape": [1, 8, 8]}}, "num_classes must be"),
-        ({"architecture": {"name": "lenett", "num_classes": 9, "input_shape": [1, 8, 8]}}, "did you mean 'lenet'"),
+        ({"architecture": {"name": "lenett", "num_classes": 9, "input_shape": [1, 8, 8]}}, "did you mean lenet"),
         ({"architecture": {"name": "lenet", "num_classes": 10, "input_shape": [1, 65536, 65536]}}, "is missing"),
         ({"details": None}, "no details"),
     ],

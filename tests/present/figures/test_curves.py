@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from smoothcert.analysis import Results
+from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
 from smoothcert.present import radius_accuracy
 from smoothcert.present.figures.curves import steps
@@ -17,7 +18,7 @@ MAGIC = {".png": b"\x89PNG", ".svg": b"<?xml", ".pdf": b"%PDF"}
 
 def of_radii(*radii: float, name: str = "a", norm: str | None = None) -> Results:
     records = tuple(Record(i, 1, 1, r) for i, r in enumerate(radii))
-    return Results(name, records, settings={} if norm is None else {"norm": norm})
+    return Results(name, records, settings=Settings(norm=norm))
 
 
 @pytest.mark.parametrize("suffix", [".png", ".svg", ".pdf", ".PNG"])

@@ -1,14 +1,14 @@
 """Backends: ways to run a model. Each is a classifier of its own, and a certificate names the one that was sampled.
 
-A backend is a function from a `Job` to a `Prepared`; a new one is one file and a line in `BACKENDS`.
+A backend is a function from a `BackendTask` to an `Executable`; a new one is one file with `@backend("name")`.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from importlib.util import find_spec
 
@@ -18,34 +18,26 @@ from torch import Tensor, nn
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK
-from smoothcert.engine.backends import apart, compiled, eager, openvino, ort
-from smoothcert.engine.backends.base import Job, Prepared, UnableError
+from smoothcert.core.registry import import_all
+from smoothcert.engine.backends import ensemble
+from smoothcert.engine.backends.base import BACKENDS, Backend, BackendTask, Executable, UnableError, backend
 from smoothcert.models.ensembles import Ensemble
 
-__all__ = ["AUTO", "BACKENDS", "Job", "Prepared", "check_backend", "default_rows", "installed", "prepare", "same_votes"]
+__all__ = [
+    "AUTO",
+    "BACKENDS",
+    "Backend",
+    "BackendTask",
+    "Executable",
+    "backend",
+    "check_backend",
+    "default_rows",
+    "installed",
+    "prepare",
+    "same_votes",
+]
 
 AUTO = "auto"
-
-
-@dataclass(frozen=True)
-class Backend:
-    """How to prepare a job, and what must be there."""
-
-    prepare: Callable[[Job], Prepared]
-    packages: tuple[str, ...] = ()
-    extra: str = ""  # of pyproject, that brings the packages
-    int8: bool = False
-
-
-_ONNX = ("onnx", "onnxscript")
-BACKENDS: dict[str, Backend] = {
-    "eager": Backend(eager.prepare),
-    "compile": Backend(compiled.prepare),
-    "onnxruntime": Backend(ort.prepare, (*_ONNX, "onnxruntime"), "onnx"),
-    "openvino": Backend(openvino.prepare, (*_ONNX, "openvino"), "openvino"),
-    "onnxruntime-int8": Backend(ort.prepare_int8, (*_ONNX, "onnxruntime"), "onnx", int8=True),
-    "openvino-int8": Backend(openvino.prepare_int8, (*_ONNX, "openvino", "nncf"), "openvino", int8=True),
-}
 
 
 def installed(name: str) -> bool:
@@ -55,19 +47,19 @@ def installed(name: str) -> bool:
 
 def check_backend(name: str, model: Model, device: torch.device, calibration: Tensor | None) -> None:
     """Refuse a backend that cannot be used, before anything is done."""
-    if name not in (*BACKENDS, AUTO):
+    if name != AUTO and name not in BACKENDS:
         raise InputError(f"backend must be one of {', '.join(BACKENDS)} or {AUTO}, got {name!r}")
     if name in (AUTO, "eager"):
         return
-    backend = BACKENDS[name]
+    chosen = BACKENDS[name]
     if not isinstance(model, nn.Module):
         raise InputError(f"backend {name} runs torch modules only, and the model is a function; leave backend out")
-    if backend.packages and device.type != "cpu":
+    if chosen.packages and device.type != "cpu":
         raise InputError(f"backend {name} runs on the CPU, got device {device}; give device='cpu' or backend='eager'")
     if not installed(name):
-        missing = ", ".join(package for package in backend.packages if find_spec(package) is None)
-        raise InputError(f"backend {name} needs {missing}; pip install 'smoothcert[{backend.extra}]'")
-    if backend.int8 and calibration is None:
+        missing = ", ".join(package for package in chosen.packages if find_spec(package) is None)
+        raise InputError(f"backend {name} needs {missing}; pip install 'smoothcert[{chosen.extra}]'")
+    if chosen.int8 and calibration is None:
         raise InputError(f"backend {name} needs calibration, a tensor of training inputs: give calibration=")
 
 
@@ -87,31 +79,31 @@ def default_rows(model: Model, device: torch.device) -> int:
     return 3 * BLOCK if weights > 1_000_000 else BLOCK
 
 
-def prepare(name: str, job: Job) -> Prepared:
-    """Prepare a job with a backend; a model that it cannot run is run by eager, with a warning and a note."""
-    with _quiet_state(job):
+def prepare(name: str, task: BackendTask) -> Executable:
+    """Prepare a task with a backend; a model that it cannot run is run by eager, with a warning and a note."""
+    with _quiet_state(task):
         try:
-            return _prepare(name, job)
+            return _prepare(name, task)
         except UnableError as reason:
             note = f"backend {name} cannot run this model ({reason}); it is run by eager, and is described so"
             warnings.warn(note, stacklevel=2)
-            return replace(_prepare("eager", job), note=note)
+            return replace(_prepare("eager", task), note=note)
 
 
-def _prepare(name: str, job: Job) -> Prepared:
-    if isinstance(job.model, Ensemble):
-        return apart.prepare(partial(_prepare, name), job)
-    return BACKENDS[name].prepare(job)
+def _prepare(name: str, task: BackendTask) -> Executable:
+    if isinstance(task.model, Ensemble):
+        return ensemble.prepare(partial(_prepare, name), task)
+    return BACKENDS[name].prepare(task)
 
 
-def same_votes(prepared: Prepared, job: Job) -> bool:
+def same_votes(executable: Executable, task: BackendTask) -> bool:
     """Does a row get the same scores, to the last bit, wherever in the batch it stands?
 
     Only then may blocks of several inputs share a call: else votes would depend on what else is certified. Blocks stand
     behind whole blocks, or behind the 100 draws that choose a class.
     """
-    with _quiet_state(job):
-        run, x = prepared.new_runner(), job.probe()
+    with _quiet_state(task):
+        run, x = executable.new_runner(), task.probe()
         try:
             scores = run(x.clone())
             return all(torch.equal(scores.roll(shift, 0), run(x.roll(shift, 0))) for shift in (BLOCK, 100))
@@ -120,13 +112,16 @@ def same_votes(prepared: Prepared, job: Job) -> bool:
 
 
 @contextmanager
-def _quiet_state(job: Job) -> Iterator[None]:
+def _quiet_state(task: BackendTask) -> Iterator[None]:
     """As in a worker: one thread on a CPU, no gradients, no autocast."""
     before = torch.get_num_threads()
-    if job.device.type == "cpu" and isinstance(job.model, nn.Module):
+    if task.device.type == "cpu" and isinstance(task.model, nn.Module):
         torch.set_num_threads(1)
     try:
-        with torch.no_grad(), torch.autocast(job.device.type, enabled=False):
+        with torch.no_grad(), torch.autocast(task.device.type, enabled=False):
             yield
     finally:
         torch.set_num_threads(before)
+
+
+import_all(__name__, __path__)

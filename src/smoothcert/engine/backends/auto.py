@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-import dataclasses
 import threading
 import time
 import warnings
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 
 import torch
 
+from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK
-from smoothcert.engine.backends import Job, Prepared, installed, prepare, same_votes
+from smoothcert.engine.backends import BackendTask, Executable, installed, prepare, same_votes
 
 # All in float32. Not int8: it is noticeably another classifier, so somebody must want it. Not compile: it takes a
 # minute to build, and the runtimes are as fast.
@@ -18,54 +20,76 @@ CANDIDATES = ("eager", "onnxruntime", "openvino")
 SECONDS = 1.0
 
 
-def fastest(job: Job, *, rows: int | None, workers: int | None) -> tuple[Job, Prepared]:
-    """The fastest backend; then, where they were not given, the better batch of one or three blocks, and workers."""
-    best: tuple[float, Job, Prepared] | None = None
+@dataclass(frozen=True)
+class Choice:
+    """What was the fastest."""
 
-    def consider(name: str, other: Job) -> str | None:
+    task: BackendTask
+    executable: Executable
+    workers: int
+
+
+def fastest(task: BackendTask, *, rows: int | None, workers: int | None, cores: int) -> Choice:
+    """The fastest backend; then, where they were not given, the better batch of one or three blocks, and workers.
+
+    `workers` is what was asked for; without, one worker per core is compared with half as many.
+    """
+    best: tuple[float, Choice] | None = None
+
+    def consider(name: str, other: BackendTask, count: int) -> None:
         nonlocal best
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a candidate that cannot run the model is only no candidate
-            prepared = prepare(name, other)
-        if prepared.note is not None or (rows is None and other.rows > BLOCK and not same_votes(prepared, other)):
-            return None
-        rate = throughput(prepared, other, SECONDS)
+            executable = prepare(name, other)
+        if executable.description["name"] != name or (
+            rows is None and other.rows > BLOCK and not same_votes(executable, other)
+        ):
+            return
+        rate = throughput(executable, other, count, SECONDS)
         if best is None or rate > best[0]:
-            best = rate, other, prepared
-        return name
+            best = rate, Choice(other, executable, count)
 
     for name in CANDIDATES:
         if installed(name):
-            consider(name, job if rows is not None else job.with_rows(BLOCK))
+            consider(name, task if rows is not None else task.with_rows(BLOCK), workers or cores)
     assert best is not None, "eager runs every model, in one block"
-    winner = str(best[2].description["name"])
+    winner = str(best[1].executable.description["name"])
     if rows is None:
-        consider(winner, job.with_rows(3 * BLOCK))
-    if workers is None and job.workers > 1:
-        consider(winner, dataclasses.replace(best[1], workers=job.workers // 2))
-    return best[1], best[2]
+        consider(winner, task.with_rows(3 * BLOCK), workers or cores)
+    if workers is None and cores > 1:
+        consider(winner, best[1].task, cores // 2)
+    return best[1]
 
 
-def throughput(prepared: Prepared, job: Job, seconds: float) -> float:
+def throughput(executable: Executable, task: BackendTask, workers: int, seconds: float) -> float:
     """Rows per second of all workers together, on ready noise: the most that certification can reach."""
-    x, counts, before = job.probe(), [0] * job.workers, torch.get_num_threads()
-    runners = [prepared.new_runner() for _ in counts]
+    x, counts, before = task.probe(), [0] * workers, torch.get_num_threads()
+    together, taken = threading.Barrier(workers), [0.0] * workers
 
     @torch.inference_mode()
-    def work(number: int, end: float) -> None:
+    def work(number: int) -> None:
         torch.set_num_threads(1)
-        while time.perf_counter() < end:
-            runners[number](x.clone())
-            counts[number] += len(x)
+        try:
+            run: Model | None = executable.new_runner()  # a runner lives and dies in one thread
+            assert run is not None
+            for length in (0.2 * seconds, seconds):  # the first round warms up
+                together.wait()
+                begin, counts[number] = time.perf_counter(), 0
+                while time.perf_counter() < begin + length:
+                    run(x.clone())
+                    counts[number] += len(x)
+                taken[number] = time.perf_counter() - begin
+            run = None
+            together.wait()  # and no thread ends before all runners are gone
+        except threading.BrokenBarrierError:
+            pass
+        except BaseException:
+            together.abort()
+            raise
 
-    for rest in (0.2 * seconds, seconds):  # the first round warms up
-        counts[:] = [0] * job.workers
-        begin = time.perf_counter()
-        threads = [threading.Thread(target=work, args=(number, begin + rest)) for number in range(job.workers)]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
-    taken = time.perf_counter() - begin
+    with ThreadPoolExecutor(workers) as pool:
+        done = [pool.submit(work, number) for number in range(workers)]
     torch.set_num_threads(before)
-    return sum(counts) / taken
+    for future in done:
+        future.result()
+    return sum(count / length for count, length in zip(counts, taken, strict=True))

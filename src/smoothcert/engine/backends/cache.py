@@ -14,22 +14,22 @@ from importlib.metadata import version
 from typing import Any
 
 from smoothcert.core.files import write_whole
-from smoothcert.engine.backends.base import Job
+from smoothcert.engine.backends.base import BackendTask
 from smoothcert.stats.boundary_store import cache_folder
 
-FORMAT = 1  # of the artifacts: another way of making them is another classifier
+FORMAT = 2  # of the artifacts: another way of making them is another classifier
 
 
-def artifact(job: Job, kind: str, packages: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
+def artifact(task: BackendTask, kind: str, packages: tuple[str, ...], build: Callable[[], bytes]) -> bytes:
     """`build()`, from disk if it was built before from this model, in this shape, with these versions."""
-    if job.fingerprint is None:
+    if task.fingerprint is None:
         return build()
     key: dict[str, Any] = {
         "format": FORMAT,
         "kind": kind,
-        "model": job.fingerprint,
-        "shape": [job.rows, *job.shape],
-        "calibration": calibration_digest(job),
+        "model": task.fingerprint,
+        "shape": [task.rows, *task.shape],
+        "calibration": calibration_digest(task),
         "versions": {package: version(package) for package in ("smoothcert", *packages)},
     }
     name = hashlib.sha256(json.dumps(key, sort_keys=True).encode()).hexdigest()[:32]
@@ -45,11 +45,11 @@ def artifact(job: Job, kind: str, packages: tuple[str, ...], build: Callable[[],
     return built
 
 
-def calibration_digest(job: Job) -> str | None:
+def calibration_digest(task: BackendTask) -> str | None:
     """Of the noisy inputs that the ranges of an int8 model come from."""
-    if job.calibration is None:
+    if task.calibration is None:
         return None
-    return hashlib.sha256(job.calibration.contiguous().numpy().tobytes()).hexdigest()
+    return hashlib.sha256(task.calibration.contiguous().numpy().tobytes()).hexdigest()
 
 
 def _seal(key: Mapping[str, Any], content: bytes) -> bytes:

@@ -9,40 +9,41 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
-from smoothcert.engine.backends.base import Job, Padded, Prepared, require_agreement
+from smoothcert.engine.backends.base import BackendTask, Executable, Padded, backend, require_agreement
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 _CONVOLUTIONS = (nn.Conv1d, nn.Conv2d, nn.Conv3d)
 
 
-def prepare(job: Job) -> Prepared:
+@backend("eager")
+def prepare(task: BackendTask) -> Executable:
     """A module with batch-norm folded where that can be checked; a function as it is."""
-    description = {"name": "eager", "precision": job.precision, "version": torch.__version__, "folded": False}
-    model = job.model
+    description = {"name": "eager", "precision": task.precision, "version": torch.__version__, "folded": False}
+    model = task.model
     if not isinstance(model, nn.Module):
-        return Prepared(lambda: model, description)
-    folded = folded_or_none(job)
+        return Executable(lambda: model, description)
+    folded = folded_or_none(task)
     chosen = arranged(model if folded is None else folded)
 
     def new_runner() -> Padded | nn.Module:
         own = copy.deepcopy(chosen)  # a module may keep something on itself while it runs
-        return Padded(own, job.rows) if job.device.type == "cpu" else own
+        return Padded(own, task.rows, lambda _: own) if task.device.type == "cpu" else own
 
-    return Prepared(new_runner, description | {"folded": folded is not None})
+    return Executable(new_runner, description | {"folded": folded is not None})
 
 
-def folded_or_none(job: Job) -> nn.Module | None:
+def folded_or_none(task: BackendTask) -> nn.Module | None:
     """The model with batch-norm folded, if there is one, and if scores on noisy inputs stay the same within rounding.
 
     A model without a fingerprint (hooks, TorchScript) is left as it is: tracing might lose what it does besides.
     """
-    if not isinstance(job.model, nn.Module) or job.fingerprint is None:
+    if not isinstance(task.model, nn.Module) or task.fingerprint is None:
         return None
-    folded = fold(job.model)
+    folded = fold(task.model)
     if folded is None:
         return None
     try:
-        require_agreement(job, folded)
+        require_agreement(task, folded)
     except Exception:  # scores apart, or whatever a model raises on inputs that are not its own
         return None
     return folded

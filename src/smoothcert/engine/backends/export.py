@@ -12,29 +12,30 @@ from typing import Any
 import torch
 from torch import nn
 
-from smoothcert.engine.backends.base import Job, UnableError
+from smoothcert.engine.backends.base import BackendTask, UnableError
 from smoothcert.engine.backends.cache import artifact
-from smoothcert.engine.backends.compiled import first_line
+from smoothcert.engine.backends.inductor import first_line
 
 INPUT = "x"
-PACKAGES = ("torch", "onnx", "onnxscript")
+ONNX = ("onnx", "onnxscript")
+PACKAGES = ("torch", *ONNX)
 
 
-def onnx_bytes(job: Job) -> bytes:
+def onnx_bytes(task: BackendTask) -> bytes:
     """The model for one shape, as ONNX; the same bytes for the same model, wherever it lives.
 
     Through torch.export, which refuses control flow that depends on the data; a trace would follow one branch for ever.
     """
-    return artifact(job, "onnx", PACKAGES, lambda: _export(job))
+    return artifact(task, "onnx", PACKAGES, lambda: _export(task))
 
 
-def _export(job: Job) -> bytes:
-    assert isinstance(job.model, nn.Module)
+def _export(task: BackendTask) -> bytes:
+    assert isinstance(task.model, nn.Module)
     try:
         with quiet("torch.onnx"), torch.no_grad():
             program: Any = torch.onnx.export(
-                copy.deepcopy(job.model),
-                (job.probe(),),
+                copy.deepcopy(task.model),
+                (task.probe(),),
                 dynamo=True,
                 input_names=[INPUT],
                 output_names=["scores"],
@@ -51,6 +52,31 @@ def _export(job: Job) -> bytes:
         owner.ClearField("metadata_props")
     content: bytes = proto.SerializeToString(deterministic=True)
     return content
+
+
+def for_rows(content: bytes, rows: int) -> bytes:
+    """The same graph for calls of another number of rows.
+
+    Inputs, outputs and the targets of reshapes name the number; what is said of shapes in between is left out. Nobody
+    relies on that: what comes of it is compared with the graph itself before it is used (`SplitCheck`).
+    """
+    import onnx  # noqa: PLC0415 (an extra)
+
+    model = onnx.load_from_string(content)
+    graph = model.graph
+    before = graph.input[0].type.tensor_type.shape.dim[0].dim_value
+    for value in (*graph.input, *graph.output):
+        value.type.tensor_type.shape.dim[0].dim_value = rows
+    graph.ClearField("value_info")
+    targets = {node.input[1] for node in graph.node if node.op_type in ("Reshape", "Expand")}
+    for constant in graph.initializer:
+        if constant.name in targets:
+            shape = onnx.numpy_helper.to_array(constant).copy()
+            if shape.ndim == 1 and len(shape) and shape[0] == before:
+                shape[0] = rows
+                constant.CopyFrom(onnx.numpy_helper.from_array(shape, constant.name))
+    resized: bytes = model.SerializeToString()
+    return resized
 
 
 @contextmanager

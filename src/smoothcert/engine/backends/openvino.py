@@ -14,62 +14,81 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from smoothcert.core.model import Model
 from smoothcert.engine.backends.base import (
-    Job,
+    BackendTask,
+    Executable,
     Padded,
-    Prepared,
     UnableError,
+    backend,
     digest,
+    int8_sums,
     require_agreement,
     vote_agreement,
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
-from smoothcert.engine.backends.compiled import first_line
-from smoothcert.engine.backends.export import PACKAGES, onnx_bytes, quiet
+from smoothcert.engine.backends.export import ONNX, PACKAGES, for_rows, onnx_bytes, quiet
+from smoothcert.engine.backends.inductor import first_line
 
 
-def prepare(job: Job) -> Prepared:
+@backend("openvino", packages=(*ONNX, "openvino"), extra="openvino")
+def prepare(task: BackendTask) -> Executable:
     """float32: the scores are the model's, within rounding."""
-    content = onnx_bytes(job)
-    require_agreement(job, _runner(content))
-    return Prepared(lambda: Padded(_runner(content), job.rows), _about("openvino", job.precision, content))
+    content = onnx_bytes(task)
+    require_agreement(task, Network(content))
+
+    def new_runner() -> Padded:
+        return Padded(Network(content), task.rows, lambda rows: Network(for_rows(content, rows)))
+
+    return Executable(new_runner, _about("openvino", task.precision, content))
 
 
-def prepare_int8(job: Job) -> Prepared:
+@backend("openvino-int8", packages=(*ONNX, "openvino", "nncf"), extra="openvino", int8=True)
+def prepare_int8(task: BackendTask) -> Executable:
     """int8 weights and activations, quantised after training: another classifier than the given one."""
-    content = artifact(job, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(job))
+    content = artifact(task, "openvino-int8", (*PACKAGES, "openvino", "nncf"), lambda: _quantise(task))
     size = struct.unpack("<Q", content[:8])[0]
     graph, weights = content[8 : 8 + size], content[8 + size :]
-    about = _about("openvino-int8", "int8", content) | {"calibration": calibration_digest(job)}
-    agreement = vote_agreement(job, _runner(graph, weights))
-    return Prepared(lambda: Padded(_runner(graph, weights), job.rows), about | {"agreement": agreement})
+    about = _about("openvino-int8", "int8", content)
+    about |= {"int8_sums": int8_sums(), "calibration": calibration_digest(task)}
+    agreement = vote_agreement(task, Network(graph, weights))
+
+    def new_runner() -> Padded:
+        return Padded(Network(graph, weights), task.rows, lambda rows: Network(graph, weights, (rows, *task.shape)))
+
+    return Executable(new_runner, about | {"agreement": agreement})
 
 
-def _runner(model: bytes, weights: bytes = b"") -> Model:
+class Network:
     """A network for one thread: with a single stream of one thread OpenVINO runs it where it is called.
 
-    Streams of a shared network have threads of their own, and every call waits for one to wake up.
+    Streams of a shared network have threads of their own, and every call waits for one to wake up. OpenVINO keeps
+    something of every thread that has called it; so the thread that makes a network uses it and drops it. `shape` is
+    that of its calls, if another than it was exported for.
     """
-    import openvino as ov  # noqa: PLC0415 (an extra)
 
-    options = {
-        "NUM_STREAMS": 1,
-        "INFERENCE_NUM_THREADS": 1,
-        "ENABLE_CPU_PINNING": False,  # threads of several processes would be pinned to the same core
-        "INFERENCE_PRECISION_HINT": "f32",  # else it is bf16, silently, on processors that have it
-    }
-    core = ov.Core()
-    try:
-        request = core.compile_model(core.read_model(model, weights), "CPU", options).create_infer_request()
-    except Exception as error:
-        raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
+    def __init__(self, model: bytes, weights: bytes = b"", shape: tuple[int, ...] | None = None) -> None:
+        import openvino as ov  # noqa: PLC0415 (an extra)
 
-    def run(x: Tensor) -> Tensor:
-        found = request.infer({0: ov.Tensor(x.contiguous().numpy(), shared_memory=True)}, share_outputs=True)
-        return torch.from_numpy(found[0].copy())
+        options = {
+            "NUM_STREAMS": 1,
+            "INFERENCE_NUM_THREADS": 1,
+            "ENABLE_CPU_PINNING": False,  # threads of several processes would be pinned to the same core
+            "INFERENCE_PRECISION_HINT": "f32",  # else it is bf16, silently, on processors that have it
+        }
+        core = ov.Core()
+        try:
+            network = core.read_model(model, weights)
+            if shape is not None:
+                network.reshape({0: list(shape)})
+            compiled = core.compile_model(network, "CPU", options)
+            request = compiled.create_infer_request()
+        except Exception as error:
+            raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
+        self._request, self._compiled, self._core = request, compiled, core  # let go in this order
 
-    return run
+    def __call__(self, x: Tensor) -> Tensor:
+        """Scores (B, C) of x (B, ...), copied in and out: a request that shared memory would point to what is gone."""
+        return torch.from_numpy(self._request.infer({0: x.contiguous().numpy()})[0])
 
 
 def _about(name: str, precision: str, content: bytes) -> dict[str, Any]:
@@ -78,13 +97,13 @@ def _about(name: str, precision: str, content: bytes) -> dict[str, Any]:
     return {"name": name, "precision": precision, "version": ov.__version__, "digest": digest(content)}
 
 
-def _quantise(job: Job) -> bytes:
+def _quantise(task: BackendTask) -> bytes:
     """The size of the graph, the graph, and the weights."""
     import openvino as ov  # noqa: PLC0415 (an extra)
 
-    assert job.calibration is not None
-    plain = ov.Core().read_model(onnx_bytes(job))
-    batches = [batch.contiguous().numpy() for batch in torch.split(job.calibration, job.rows)]
+    assert task.calibration is not None
+    plain = ov.Core().read_model(onnx_bytes(task))
+    batches = [batch.contiguous().numpy() for batch in torch.split(task.calibration, task.rows)]
     said = io.StringIO()  # progress bars
     os.environ.setdefault("NNCF_CI", "1")  # else NNCF tells its makers that it is used
     with tempfile.TemporaryDirectory() as folder, quiet("nncf"), redirect_stdout(said), redirect_stderr(said):
@@ -92,7 +111,8 @@ def _quantise(job: Job) -> bytes:
 
         nncf.set_log_level(logging.ERROR)
         try:
-            small = nncf.quantize(plain, nncf.Dataset(batches), subset_size=len(batches))
+            half = nncf.AdvancedQuantizationParameters(overflow_fix=nncf.OverflowFix.ENABLE)  # see int8_sums
+            small = nncf.quantize(plain, nncf.Dataset(batches), subset_size=len(batches), advanced_parameters=half)
         except Exception as error:
             raise UnableError(f"NNCF cannot quantise it: {first_line(error)}") from error
         for number, operation in enumerate(small.get_ordered_ops()):

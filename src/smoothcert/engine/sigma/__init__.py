@@ -6,30 +6,27 @@ through a memory.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of
+from smoothcert.core.registry import import_all
 from smoothcert.engine.classifier import snapshot
-from smoothcert.engine.sigma.base import SigmaSearch
+from smoothcert.engine.sigma.base import SEARCHES, FindStrength, SigmaSearch
 from smoothcert.engine.sigma.bracket import Bracket
 from smoothcert.engine.sigma.ddrs import DDRS
 from smoothcert.engine.sigma.grid import Grid
 from smoothcert.noise import Gaussian, Noise
 
-SEARCHES: dict[str, type[SigmaSearch]] = {search.name: search for search in (Bracket, DDRS, Grid)}
-
-__all__ = ["DDRS", "SEARCHES", "Bracket", "Grid", "SigmaSearch", "described_search", "optimize_sigma", "sigma_search"]
+__all__ = ["DDRS", "SEARCHES", "Bracket", "Grid", "SigmaSearch", "optimize_sigma", "sigma_search"]
 
 
 def sigma_search(method: str = "bracket", **options: Any) -> SigmaSearch:
     """The search of that name; an option that is None keeps its default."""
-    if method not in SEARCHES:
-        raise InputError(f"the method to choose sigma must be one of {', '.join(SEARCHES)}, got {method!r}")
-    return SEARCHES[method](**{name: value for name, value in options.items() if value is not None})
+    return SEARCHES.find(method)(**{name: value for name, value in options.items() if value is not None})
 
 
 def optimize_sigma(
@@ -61,17 +58,12 @@ def optimize_sigma(
     """
     private = snapshot(model, device := device_of(model))
     search, start = sigma_search(method, steps=steps, draws=draws), noise(**{noise.strength_name: sigma0})
-    found = search.strengths((private,), private, x.to(device), start, seed=seed, threads=None)
+
+    def run_all(works: Sequence[FindStrength]) -> list[float]:
+        return [work.search.find(private, work.x, work.noise, work.seed) for work in works]
+
+    found = search.strengths(run_all, private, x.to(device), start, seed=seed)
     return torch.tensor(found, dtype=torch.float64)
 
 
-def described_search(description: object) -> SigmaSearch:
-    """The search that describes itself like this; anything else is refused."""
-    try:
-        search = sigma_search(**description)  # type: ignore[arg-type]
-        same = search.describe() == description
-    except (TypeError, ValueError):
-        same = False
-    if not same:
-        raise InputError(f"{description!r} describes no search for sigma that can be: the run was damaged")
-    return search
+import_all(__name__, __path__)

@@ -2,37 +2,43 @@
 
 from __future__ import annotations
 
-import dataclasses
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK, generator, input_id
-from smoothcert.engine.sampler import working
+from smoothcert.core.registry import Registry
 from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
-from smoothcert.noise.ascent import Scale, plain
+from smoothcert.noise.ascent import searchable
 from smoothcert.noise.base import per_row
 from smoothcert.procedures.conversation import check_draws
 
-Job = tuple[Tensor, Scale, int]
-"""One input (...), the noise around it at sigma_0, and the seed."""
+if TYPE_CHECKING:
+    from smoothcert.engine.compiled import Compiled
+
+RunAll = Callable[[Sequence["FindStrength"]], list[float]]
+"""Does works somewhere, side by side, and returns what they come to in their order."""
 
 AT_ONCE = 128  # inputs that are searched before the first of them is certified
 CHOOSING = 32
 """Draws at the first strength that choose the class, for methods that look at fewer at a time."""
 
 
+SEARCHES: Registry[type[SigmaSearch]] = Registry("search for sigma")
+
+
 @dataclass(frozen=True)
-class SigmaSearch(ABC):
+class SigmaSearch(Described, ABC):
     """How the strength of an input's noise is found, from the strength of the noise that all are given, sigma_0.
 
     The class is fixed to the answer at sigma_0. The result is a function of (seed, input, model, noise, settings), lies
@@ -40,7 +46,7 @@ class SigmaSearch(ABC):
     are of a purpose of their own ("sigma"): they never bound.
     """
 
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Any]] = SEARCHES
     slack: ClassVar[int] = 0  # steps of the lattice by which rounding may move what is found
     steps: int
     draws: int
@@ -59,32 +65,20 @@ class SigmaSearch(ABC):
 
     @abstractmethod
     def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
+        self, run_all: RunAll, model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None = None
     ) -> list[float]:
         """One per input x (B, ...), which is where the model is.
 
-        `runners` are ways to run the model, one per worker; `model` is what gradients go through.
+        `run_all` does works with runners of the model; `model` itself is what gradients go through, with `threads`
+        threads of torch (None: as many as there are).
         """
 
-    def noises(
-        self,
-        runners: tuple[Model, ...],
-        model: Model,
-        device: torch.device,
-        batch: Tensor,
-        noise: Noise,
-        *,
-        seed: int,
-        threads: int | None,
-    ) -> Iterator[Noise]:
+    def noises(self, run_all: RunAll, compiled: Compiled, batch: Tensor, noise: Noise, *, seed: int) -> Iterator[Noise]:
         """The noise of each input of a batch (B, ...) anywhere, as they are wanted: some inputs at a time."""
         for x in torch.split(batch, AT_ONCE):
-            for found in self.strengths(runners, model, x.to(device), noise, seed=seed, threads=threads):
+            here, threads = x.to(compiled.device), compiled.threads
+            for found in self.strengths(run_all, compiled.model, here, noise, seed=seed, threads=threads):
                 yield noise.with_strength(found)
-
-    def describe(self) -> dict[str, Any]:
-        """Method and settings, as they stand in a run."""
-        return {"method": self.name} | dataclasses.asdict(self)
 
     @property
     def _reach(self) -> int:
@@ -107,16 +101,29 @@ class OneByOne(SigmaSearch):
     """A search with draws of one input alone in a call: nobody feels who else is there."""
 
     def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
+        self, run_all: RunAll, model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None = None
     ) -> list[float]:
-        """Of each input by `_find`, side by side."""
-        bound = plain(noise.for_inputs(x))
-        with working(runners, threads) as submit:
-            return [future.result() for future in [submit(self._find, (one, bound, seed)) for one in x]]
+        """Of each input by `find`, side by side."""
+        bound = searchable(noise.for_inputs(x))
+        return run_all([FindStrength(self, one.clone(), bound, seed) for one in x])
 
     @abstractmethod
-    def _find(self, model: Model, job: Job) -> float:
-        """The strength of one input."""
+    def find(self, model: Model, x: Tensor, noise: Noise, seed: int) -> float:
+        """The strength of one input x (...), given the noise around it at sigma_0."""
+
+
+@dataclass(frozen=True, eq=False)
+class FindStrength:
+    """Work for a pool: the search for the strength of one input."""
+
+    search: OneByOne
+    x: Tensor
+    noise: Noise
+    seed: int
+
+    def run(self, compiled: Compiled, runner: Model) -> float:
+        """By a worker."""
+        return self.search.find(runner, self.x.to(compiled.device), self.noise, self.seed)
 
 
 def stream_of(seed: int, x: Tensor) -> torch.Generator:

@@ -16,9 +16,10 @@ from typing import Any, ClassVar
 import numpy as np
 import torch
 from scipy import special, stats
+from torch import Tensor
 
 from smoothcert.core.model import Model
-from smoothcert.engine.sigma.base import Job, OneByOne, scores_at, stream_of
+from smoothcert.engine.sigma.base import SEARCHES, OneByOne, scores_at, stream_of
 from smoothcert.engine.sigma.strength_steps import nearest, strength
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import unit_draws
@@ -31,6 +32,7 @@ Value = tuple[float, float]
 """What a strength is worth: the expected radius and, where all are 0, the bound that is nearest to any."""
 
 
+@SEARCHES.add
 @dataclass(frozen=True)
 class Bracket(OneByOne):
     """The strength whose certificate of `n` draws at level `alpha` is expected to show the largest radius.
@@ -57,8 +59,8 @@ class Bracket(OneByOne):
         return self.steps * self.draws
 
     @torch.inference_mode()
-    def _find(self, model: Model, job: Job) -> float:
-        x, noise, seed = job
+    def find(self, model: Model, x: Tensor, noise: Noise, seed: int) -> float:
+        """The best of the strengths that were looked at."""
         units = unit_draws(noise, x, self.draws, stream_of(seed, x))
         label: int | None = None
 

@@ -10,13 +10,13 @@ from torch import Tensor
 
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK
-from smoothcert.engine.sampler import working
-from smoothcert.engine.sigma.base import CHOOSING, SigmaSearch, stream_of
+from smoothcert.engine.sigma.base import CHOOSING, SEARCHES, RunAll, SigmaSearch, stream_of
 from smoothcert.noise import Noise
-from smoothcert.noise.ascent import Scale, ascend, plain, unit_draws
+from smoothcert.noise.ascent import ascend, searchable, unit_draws
 from smoothcert.noise.base import check_positive, per_row
 
 
+@SEARCHES.add
 @dataclass(frozen=True)
 class DDRS(SigmaSearch):
     """K = `steps` of sigma <- sigma + lr dR/dsigma, R the soft radius of n = `draws` fresh draws. Needs gradients.
@@ -45,18 +45,22 @@ class DDRS(SigmaSearch):
         return CHOOSING + 2 * self.steps * self.draws
 
     def strengths(
-        self, runners: tuple[Model, ...], model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None
+        self, run_all: RunAll, model: Model, x: Tensor, noise: Noise, *, seed: int, threads: int | None = None
     ) -> list[float]:
         """In chunks of inputs, always as many, because one draw at a time would leave the machine idle."""
-        bound, size = plain(noise.for_inputs(x)), max(1, BLOCK // self.draws)
-        with working((model,), threads) as submit:
+        bound, size = searchable(noise.for_inputs(x)), max(1, BLOCK // self.draws)
+        before, found = torch.get_num_threads(), list[float]()
+        torch.set_num_threads(threads or before)
+        try:
             with torch.autocast(x.device.type, enabled=False):
-                futures = [submit(self._chunk, (part, size, bound, seed)) for part in torch.split(x, size)]
-            return [found for future in futures for found in future.result()]
+                for part in torch.split(x, size):
+                    found += self._chunk(model, part, size, bound, seed)
+        finally:
+            torch.set_num_threads(before)
+        return found
 
-    def _chunk(self, model: Model, job: tuple[Tensor, int, Scale, int]) -> list[float]:
+    def _chunk(self, model: Model, given: Tensor, size: int, noise: Noise, seed: int) -> list[float]:
         """Missing inputs repeat the first, so that the model always sees one shape."""
-        given, size, noise, seed = job
         x = _filled(given, size)
         streams = [stream_of(seed, one) for one in given]
 

@@ -6,12 +6,15 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
+from torch import Tensor
 
 from smoothcert.core.model import Model
-from smoothcert.engine.sigma.base import CHOOSING, Job, OneByOne, scores_at, stream_of
+from smoothcert.engine.sigma.base import CHOOSING, SEARCHES, OneByOne, scores_at, stream_of
+from smoothcert.noise import Noise
 from smoothcert.noise.ascent import soft_radii, unit_draws
 
 
+@SEARCHES.add
 @dataclass(frozen=True)
 class Grid(OneByOne):
     """`steps` strengths from sigma_0 / span to sigma_0 * span, each with `draws` draws of its own (equation 4)."""
@@ -26,8 +29,8 @@ class Grid(OneByOne):
         return CHOOSING + self.steps * self.draws
 
     @torch.inference_mode()
-    def _find(self, model: Model, job: Job) -> float:
-        x, noise, seed = job
+    def find(self, model: Model, x: Tensor, noise: Noise, seed: int) -> float:
+        """The strength with the largest soft radius."""
         stream = stream_of(seed, x)
         first = torch.from_numpy(scores_at(model, x, unit_draws(noise, x, CHOOSING, stream), noise.strength))
         label = first.softmax(dim=1).mean(dim=0).argmax().expand(self.steps)

@@ -1,6 +1,7 @@
 """An ensemble is a classifier: how members are aggregated, in which order and with which weights, and its file."""
 
-from smoothcert.models.ensembles.base import Aggregation, Ensemble
+from smoothcert.core.registry import import_all
+from smoothcert.models.ensembles.base import AGGREGATIONS, Aggregation, Ensemble, Member, ask, ask_all
 from smoothcert.models.ensembles.consensus import Consensus
 from smoothcert.models.ensembles.denoised import Denoised
 from smoothcert.models.ensembles.early_exit import EarlyExit
@@ -12,7 +13,6 @@ from smoothcert.models.ensembles.minimum_variance import (
     minimum_variance_weights_per_input,
 )
 from smoothcert.models.ensembles.ranking import Ranking, rank
-from smoothcert.models.ensembles.registry import AGGREGATIONS
 from smoothcert.models.ensembles.sampling import refuse_overlap
 from smoothcert.models.ensembles.sween import Weights, sween_weights
 from smoothcert.models.ensembles.voting import HardVoting, SoftmaxVoting, SoftVoting
@@ -27,10 +27,13 @@ __all__ = [
     "Estimation",
     "HardVoting",
     "MaxMargin",
+    "Member",
     "Ranking",
     "SoftVoting",
     "SoftmaxVoting",
     "Weights",
+    "ask",
+    "ask_all",
     "load_model",
     "minimum_variance_weights",
     "minimum_variance_weights_per_input",
@@ -39,3 +42,5 @@ __all__ = [
     "save",
     "sween_weights",
 ]
+
+import_all(__name__, __path__)

@@ -11,13 +11,18 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 
 Member = Callable[[Tensor], Tensor]
+
+
+AGGREGATIONS: Registry[type[Aggregation]] = Registry("aggregation")
 
 
 class Aggregation(nn.Module):
     """Some networks that together are one classifier, known under a name in ensemble files and on the command line."""
 
+    registry: ClassVar[Registry[Any]] = AGGREGATIONS
     name: ClassVar[str]
     least: ClassVar[int] = 1  # members
 
@@ -58,7 +63,7 @@ class Ensemble(Aggregation):
         """Scores (B, C) of x (B, ...), asking `members`: the ensemble's own, or the same ones run in another way."""
 
     def cost(self, asked: Sequence[int]) -> str:
-        """What it cost, in words, given how many noisy inputs each member was asked about (`Smoothed.asked`)."""
+        """What it cost, in words, given how many noisy inputs each member was asked about (`MemberCalls`)."""
         return f"{sum(asked) / max(asked):.2f} of {len(asked)} members were asked per draw"
 
     def forward(self, x: Tensor) -> Tensor:

@@ -8,9 +8,10 @@ from typing import Any, ClassVar
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.models.ensembles.base import Ensemble, Member, ask, ask_all
+from smoothcert.models.ensembles.base import AGGREGATIONS, Ensemble, Member, ask, ask_all
 
 
+@AGGREGATIONS.add
 class Consensus(Ensemble):
     """Soft voting of the first k members where they agree on the class, and of all members elsewhere.
 

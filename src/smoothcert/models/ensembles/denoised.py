@@ -8,9 +8,10 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.models.ensembles.base import Aggregation
+from smoothcert.models.ensembles.base import AGGREGATIONS, Aggregation
 
 
+@AGGREGATIONS.add
 class Denoised(Aggregation):
     """f(x) = classifier(denoiser(x)): the classifier may know nothing of noise.
 

@@ -11,9 +11,10 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.models.ensembles.base import Ensemble, Member, ask, simplex
+from smoothcert.models.ensembles.base import AGGREGATIONS, Ensemble, Member, ask, simplex
 
 
+@AGGREGATIONS.add
 class EarlyExit(Ensemble):
     """SWEEN's algorithm 1: members are asked in the order of their weights, the heaviest first.
 

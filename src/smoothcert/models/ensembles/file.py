@@ -22,9 +22,8 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.files import read_file, write_whole
 from smoothcert.core.sealed import BLANK, is_sealed, seal
 from smoothcert.models import Architecture, Checkpoint, fingerprint
-from smoothcert.models.ensembles.base import Aggregation
+from smoothcert.models.ensembles.base import AGGREGATIONS, Aggregation
 from smoothcert.models.ensembles.denoised import Denoised
-from smoothcert.models.ensembles.registry import aggregation
 from smoothcert.models.ensembles.voting import SoftVoting
 
 FORMAT = 2
@@ -91,7 +90,7 @@ def save(
 
 def together(members: Sequence[Checkpoint], paths: Sequence[Path], name: str, options: Mapping[str, Any]) -> Checkpoint:
     """The aggregation of loaded members; those that do not fit together are refused by name."""
-    kind = aggregation(name)
+    kind = AGGREGATIONS.find(name)
     if not members:
         raise InputError(f"members of {name} must be at least {kind.least}, got 0")
     first = members[-1]  # of denoised, the classifier; of others any one
@@ -112,7 +111,8 @@ def together(members: Sequence[Checkpoint], paths: Sequence[Path], name: str, op
     except TypeError:
         raise InputError(f"{name} cannot be made with the options {dict(options)}; see its documentation") from None
     identity = fingerprint(model)
-    assert identity is not None, "members have fingerprints, and aggregations are ours"
+    if identity is None:  # of a member, or of an aggregation from outside
+        raise InputError(f"{name} of these members has state that cannot be identified, so no file can name it")
     made = Architecture(
         f"{name} of {counted(member.architecture.name for member in members)}",
         first.architecture.num_classes,

@@ -7,9 +7,10 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from smoothcert.models.ensembles.base import Ensemble, Member, ask_all
+from smoothcert.models.ensembles.base import AGGREGATIONS, Ensemble, Member, ask_all
 
 
+@AGGREGATIONS.add
 class MaxMargin(Ensemble):
     """Per noisy input, the log-probabilities of the member whose two largest probabilities are the furthest apart.
 

@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 import torch
 from torch import Tensor, nn
 
-from smoothcert.models.ensembles.base import Ensemble, Member, ask_all, simplex
+from smoothcert.models.ensembles.base import AGGREGATIONS, Ensemble, Member, ask_all, simplex
 
 
 class _Weighted(Ensemble):
@@ -29,6 +29,7 @@ class _Weighted(Ensemble):
         return scores, scores.new_tensor([weight for _, weight in chosen]).view(-1, 1, 1)
 
 
+@AGGREGATIONS.add
 class SoftVoting(_Weighted):
     """The weighted mean of the members' logits; by default all weigh the same (Horvath et al. 2022, equation 2).
 
@@ -43,6 +44,7 @@ class SoftVoting(_Weighted):
         return (scores * weights).sum(0).float()
 
 
+@AGGREGATIONS.add
 class SoftmaxVoting(_Weighted):
     """The weighted mean of the members' probabilities, as in SWEEN (Liu et al. 2021) and EsbRS (Liu et al. 2023).
 
@@ -57,6 +59,7 @@ class SoftmaxVoting(_Weighted):
         return torch.logsumexp(scores.log_softmax(2) + weights.log(), 0).float()
 
 
+@AGGREGATIONS.add
 class HardVoting(Ensemble):
     """The number of members that answer a class. Where classes have as many, the mean of the probabilities decides.
 

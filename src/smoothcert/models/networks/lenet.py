@@ -10,7 +10,7 @@ class LeNet(nn.Module):
     """Two 5x5 convolutions (32, 64) and two linear layers (1024, classes): 3_274_634 parameters for MNIST.
 
     A wide descendant of LeNet-5 (LeCun et al. 1998). The flat size follows from the image: 3136 for 28x28. torch's own
-    initialisation. The public MNIST logs of Jeong & Shin 2020 and Jeong 2021 are of a narrower one: `SmallLeNet`.
+    initialisation. No paper has it: published MNIST numbers are of a narrower one, `SmallLeNet`.
     """
 
     def __init__(self, *, num_classes: int, input_shape: tuple[int, int, int]) -> None:
@@ -41,8 +41,9 @@ class LeNet(nn.Module):
 class SmallLeNet(nn.Module):
     """Two 5x5 convolutions (20, 50) without padding and two linear layers (500, classes): 431_080 parameters for MNIST.
 
-    The network of the public MNIST certification logs of Jeong & Shin 2020 (Consistency) and Jeong 2021 (SmoothMix),
-    as their code has it; a sixth of the operations of `LeNet`. 800 flat numbers for 28x28, torch's own initialisation.
+    The network of Zhai 2020 (MACER) and of the public MNIST certification logs of Jeong & Shin 2020 (Consistency) and
+    Jeong 2021 (SmoothMix), as their code has it, and of the MNIST recipes. A sixth of the operations of `LeNet`; 800
+    flat numbers for 28x28, torch's own initialisation.
     """
 
     def __init__(self, *, num_classes: int, input_shape: tuple[int, int, int]) -> None:

@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
-from difflib import get_close_matches
 from typing import Protocol, TypeVar
 
 import torch
 from torch import nn
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 from smoothcert.models.networks.normalize import Normalize
 from smoothcert.models.networks.specification import Architecture
 
@@ -32,7 +32,7 @@ class _Entry:
     classifies: bool
 
 
-_ENTRIES: dict[str, _Entry] = {}
+ARCHITECTURES: Registry[_Entry] = Registry("architecture")
 _B = TypeVar("_B", bound=Builder)
 
 
@@ -46,9 +46,7 @@ def register(name: str, *, min_side: int = 1, classifies: bool = True) -> Callab
     """
 
     def add(builder: _B) -> _B:
-        if name in _ENTRIES:
-            raise InputError(f"the architecture name {name!r} is taken; register under another name")
-        _ENTRIES[name] = _Entry(builder, min_side, classifies)
+        ARCHITECTURES.add(_Entry(builder, min_side, classifies), name)
         return builder
 
     return add
@@ -56,7 +54,7 @@ def register(name: str, *, min_side: int = 1, classifies: bool = True) -> Callab
 
 def names() -> tuple[str, ...]:
     """Return every registered name, sorted."""
-    return tuple(sorted(_ENTRIES))
+    return tuple(sorted(ARCHITECTURES))
 
 
 def build(spec: Architecture, *, seed: int | None = None) -> nn.Module:
@@ -67,7 +65,7 @@ def build(spec: Architecture, *, seed: int | None = None) -> nn.Module:
         seed: with a seed the weights (on the CPU) are a function of `(spec, seed)` alone and torch's global generators
             are left as they were; without one they come from torch's global generator, on torch's default device.
     """
-    entry = _find(spec.name)
+    entry = ARCHITECTURES.find(spec.name)
     _refuse_unfit(spec, entry)
     with ExitStack() as scope:
         if seed is not None:
@@ -79,37 +77,12 @@ def build(spec: Architecture, *, seed: int | None = None) -> nn.Module:
         return nn.Sequential(Normalize(spec.mean, spec.std), net) if spec.mean else net
 
 
-def _find(name: str) -> _Entry:
-    if name in _ENTRIES:
-        return _ENTRIES[name]
-    close = _closest(name)
-    hint = f"did you mean {close!r}? The" if close else "the"
-    raise InputError(f"there is no architecture {name!r}: {hint} names are {', '.join(names())}")
-
-
-def _closest(name: str) -> str | None:
-    """Find the name that was probably meant: the same letters and digits, a part of one name, or a small slip."""
-    plain = {_letters(known): known for known in names()}
-    asked = _letters(name)
-    if asked in plain:
-        return plain[asked]
-    around = [known for letters, known in plain.items() if asked and (asked in letters or letters in asked)]
-    if len(around) == 1:
-        return around[0]
-    slips = get_close_matches(asked, plain, n=1)
-    return plain[slips[0]] if slips else None
-
-
-def _letters(name: str) -> str:
-    return "".join(character for character in name.lower() if character.isalnum())
-
-
 def _refuse_unfit(spec: Architecture, entry: _Entry) -> None:
     _, height, width = spec.input_shape
     if min(height, width) < entry.min_side:
         raise InputError(
             f"input_shape of {spec.name} must be at least {entry.min_side} x {entry.min_side}, got {height} x {width}; "
-            "choose a network for smaller images or enlarge them"
+            "choose a network for smaller images, such as lenet, or enlarge them"
         )
     if entry.classifies and spec.num_classes < 2:
         raise InputError(f"num_classes of the classifier {spec.name} must be at least 2, got {spec.num_classes}")

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import write_whole
+from smoothcert.core.registry import Registry
 from smoothcert.present.exports import NORMS
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+FIGURES: Registry[Callable[[Sequence[Results]], Figure]] = Registry("figure")
+"""Figures of any number of results, by the name that `analyze --kind` has: functions that give the figure."""
 
 SUFFIXES = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 # Okabe & Ito (2008): told apart with any colour vision.
@@ -69,6 +73,12 @@ def save(figure: Figure, path: str | Path) -> Path:
     except OSError as error:
         raise InputError(f"{path} cannot be written ({error.strerror}); give a file in a folder that exists") from None
     return path
+
+
+def draw(kind: str, results: Sequence[Results], path: str | Path) -> Path:
+    """Draw a figure of `FIGURES` to a PNG, SVG or PDF file, by suffix."""
+    check_name(path)
+    return save(FIGURES.find(kind)(results), path)
 
 
 def check_name(path: str | Path) -> None:

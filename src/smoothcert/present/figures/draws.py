@@ -10,10 +10,12 @@ import numpy as np
 
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
+from smoothcert.noise import Noise
 from smoothcert.present.figures.canvas import (
     COLOURS,
     DASHES,
     FAINT,
+    FIGURES,
     INK,
     MARKERS,
     canvas,
@@ -25,7 +27,7 @@ from smoothcert.present.figures.canvas import (
     short,
 )
 from smoothcert.runs import Record
-from smoothcert.stats.geometry import RecordedGeometry
+from smoothcert.stats.rounding import down
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,6 +44,7 @@ def draws_by_votes(results: Sequence[Results], path: str | Path) -> Path:
     return save(draws_by_votes_figure(results), path)
 
 
+@FIGURES.named("draws")
 def draws_by_votes_figure(results: Sequence[Results]) -> Figure:
     """The figure of `draws_by_votes`."""
     refuse_none(results)
@@ -78,6 +81,7 @@ def draws_saved(results: Sequence[Results], path: str | Path) -> Path:
     return save(draws_saved_figure(results), path)
 
 
+@FIGURES.named("saved")
 def draws_saved_figure(results: Sequence[Results]) -> Figure:
     """The figure of `draws_saved`."""
     refuse_none(results)
@@ -108,7 +112,7 @@ def draws_saved_figure(results: Sequence[Results]) -> Figure:
 
 def _saved(result: Results, mean: float) -> str:
     fixed = result.settings.fixed_draws
-    factor = "" if fixed is None else f"SampleRF {fixed / mean:.1f}   "
+    factor = "" if fixed is None else f"SampleRF {down(fixed / mean, 1)}   "
     return f"{factor}{short(result.name)}"
 
 
@@ -120,15 +124,15 @@ def _share_and_draws(name: str, record: Record) -> tuple[float, int]:
 
 
 def _required(result: Results) -> set[tuple[float, float]]:
-    """Decided radii and the probabilities that they need, for a noise whose formula is known."""
+    """Decided radii and the probabilities that they need, where the noise is known."""
     needed = set()
     for record in result.records:
         if record.certificate is not None and record.certificate.decisions:
             try:
-                geometry = RecordedGeometry.of(record.certificate.noise)
+                noise = Noise.from_description(record.certificate.noise)
             except InputError:
                 return set()
-            needed |= {(d.radius, geometry.required_p(d.radius)) for d in record.certificate.decisions}
+            needed |= {(d.radius, noise.required_p(d.radius)) for d in record.certificate.decisions}
     return needed
 
 

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothcert.analysis.measures import gains
-from smoothcert.analysis.results import Results, shared
+from smoothcert.analysis.results import Results, on_shared_inputs
 from smoothcert.present.figures.canvas import (
     COLOURS,
     FAINT,
@@ -34,7 +34,7 @@ def radius_scatter(a: Results, b: Results, path: str | Path) -> Path:
 
 def radius_scatter_figure(a: Results, b: Results) -> Figure:
     """The figure of `radius_scatter`: points where a is better, where b is, ties, and the line between."""
-    pair = shared([a, b])
+    pair = on_shared_inputs([a, b])
     x, y = (np.array(gains(result.records)) for result in pair)  # (n,) each
     figure, axes = canvas(4.6, 4.9)
     largest = 1.04 * float(max(x.max(), y.max())) or 1.0
@@ -51,12 +51,16 @@ def radius_scatter_figure(a: Results, b: Results) -> Figure:
                 alpha=0.5,
                 linewidth=0,
                 clip_on=False,
-                label=f"{count} inputs: {title}",
+                label=f"{_inputs(count)}: {title}",
             )
     if neither := int(((x == 0) & (y == 0)).sum()):
-        axes.scatter([0], [0], s=30, color=FAINT, clip_on=False, zorder=3, label=f"{neither} inputs: both 0")
+        axes.scatter([0], [0], s=30, color=FAINT, clip_on=False, zorder=3, label=f"{_inputs(neither)}: both 0")
     radius = radius_label(pair)
     label(axes, f"Certified {radius} of {short(a.name, 34)}", f"Certified {radius} of {short(b.name, 34)}", size=9)
     axes.set(xlim=(0, largest), ylim=(0, largest), aspect="equal")
     legend_above(axes)
     return figure
+
+
+def _inputs(count: int) -> str:
+    return f"{count} input{'' if count == 1 else 's'}"

@@ -10,8 +10,10 @@ import numpy as np
 
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
+from smoothcert.noise.base import noise_kind
 from smoothcert.present.figures.canvas import (
     COLOURS,
+    FIGURES,
     canvas,
     check_name,
     label,
@@ -20,7 +22,6 @@ from smoothcert.present.figures.canvas import (
     save,
     short,
 )
-from smoothcert.stats.geometry import STRENGTHS
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -33,7 +34,8 @@ def strengths(result: Results) -> list[float]:
     found = []
     for record in result.records:
         noise = {} if record.certificate is None else record.certificate.noise
-        value = noise.get(STRENGTHS.get(str(noise.get("name")), "keep"))
+        kind = noise_kind(noise)
+        value = None if kind is None else noise.get(kind.strength_name)
         if not isinstance(value, int | float):
             raise InputError(f"{result.name} does not record the noise of its inputs; give a run made by certify")
         found.append(float(value))
@@ -46,6 +48,7 @@ def sigma_histogram(results: Sequence[Results], path: str | Path) -> Path:
     return save(sigma_histogram_figure(results), path)
 
 
+@FIGURES.named("sigma")
 def sigma_histogram_figure(results: Sequence[Results]) -> Figure:
     """The figure of `sigma_histogram`."""
     refuse_none(results)
@@ -69,5 +72,6 @@ def sigma_histogram_figure(results: Sequence[Results]) -> Figure:
 
 def _strength_name(result: Results) -> str:
     certificate = result.records[0].certificate
-    name = STRENGTHS.get(str((certificate.noise if certificate else {}).get("name")), "keep")
+    kind = noise_kind(certificate.noise) if certificate else None
+    name = kind.strength_name if kind else "strength"
     return {"sigma": r"$\sigma$", "half_width": "half width"}.get(name, name)

@@ -9,7 +9,16 @@ from typing import TYPE_CHECKING
 from smoothcert.analysis.measures import acr_interval, average_certified_radius
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
-from smoothcert.present.figures.canvas import COLOURS, canvas, check_name, label, radius_label, refuse_none, save
+from smoothcert.present.figures.canvas import (
+    COLOURS,
+    FIGURES,
+    canvas,
+    check_name,
+    label,
+    radius_label,
+    refuse_none,
+    save,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -23,7 +32,14 @@ def acr_by_size(sized: Sequence[tuple[int, Results]], path: str | Path) -> Path:
 
 def acr_by_members(results: Sequence[Results], path: str | Path) -> Path:
     """`acr_by_size` of runs, each of which says how many members its ensemble has; a single model is one member."""
-    return acr_by_size([(_members(result), result) for result in results], path)
+    check_name(path)
+    return save(acr_by_members_figure(results), path)
+
+
+@FIGURES.named("members")
+def acr_by_members_figure(results: Sequence[Results]) -> Figure:
+    """The figure of `acr_by_members`."""
+    return acr_by_size_figure([(_members(result), result) for result in results])
 
 
 def _members(result: Results) -> int:

@@ -25,17 +25,17 @@ from smoothcert.present.figures.canvas import (
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-Log = Sequence[Mapping[str, Any]]
+TrainingLog = Sequence[Mapping[str, Any]]
 
 
 def training_curves(logs: Sequence[str | Path], path: str | Path) -> Path:
     """Draw the `log.jsonl` of one or more trainings to a PNG, SVG or PDF file (by suffix); equal logs, equal file."""
     check_name(path)
     names = [Path(log).resolve().parent.name for log in logs]
-    return save(training_curves_figure(dict(zip(names, map(read_log, logs), strict=True))), path)
+    return save(training_curves_figure(dict(zip(names, map(read_training_log, logs), strict=True))), path)
 
 
-def training_curves_figure(logs: Mapping[str, Log]) -> Figure:
+def training_curves_figure(logs: Mapping[str, TrainingLog]) -> Figure:
     """The figure of `training_curves`: loss to the left (solid), accuracy to the right (dotted), a colour per log."""
     from matplotlib.ticker import MaxNLocator  # noqa: PLC0415  (half a second that only figures should cost)
 
@@ -61,7 +61,7 @@ def training_curves_figure(logs: Mapping[str, Log]) -> Figure:
     return figure
 
 
-def read_log(path: str | Path) -> Log:
+def read_training_log(path: str | Path) -> TrainingLog:
     """The epochs of a `log.jsonl`."""
     try:
         log = [json.loads(line) for line in Path(path).read_text().splitlines()]

@@ -27,15 +27,17 @@ function layout() {
 // The corners of a curve: it holds `count` up to and including each radius, and drops after it.
 function corners(run) {
   const found = [];
-  for (const radius of new Set([0, ...run.gains])) found.push([radius, reaching(run.gains, radius)]);
+  for (const radius of new Set([0, ...run.gains, ...(run.asked === null ? [] : [run.asked])])) found.push([radius, reaching(run.gains, radius)]);
   return found;
 }
 
-function steps(points, at) {
+// A curve falls to 0 after its last radius, or ends there, if beyond it nothing was asked.
+function steps(points, at, ends) {
   let path = `M${at.x(0)} ${points[0][1].toFixed(2)}`;
   points.forEach(([radius], i) => {
-    const next = i + 1 < points.length ? points[i + 1][1] : at.y(0);
-    path += `H${at.x(radius).toFixed(2)}V${next.toFixed(2)}`;
+    path += `H${at.x(radius).toFixed(2)}`;
+    if (i + 1 < points.length) path += `V${points[i + 1][1].toFixed(2)}`;
+    else if (!ends) path += `V${at.y(0).toFixed(2)}`;
   });
   return path;
 }
@@ -87,7 +89,12 @@ function drawChart() {
   for (const [number, run] of shown) {
     const points = corners(run).map(([radius, count]) => [radius, at.y(count / run.inputs)]);
     const style = `stroke: ${colour(number)}; stroke-dasharray: ${dashes(number) || "none"}`;
-    svg.append(element("svg:path", { class: "curve", "data-run": number, d: steps(points, at), style }));
+    svg.append(element("svg:path", { class: "curve", "data-run": number, d: steps(points, at, run.asked !== null), style }));
+    if (run.asked !== null) {
+      const title = element("svg:title", {}, `${run.name} was asked about radii up to ${radiusText(run.asked)}`);
+      const [x, y] = [at.x(run.asked), points.at(-1)[1]];
+      svg.append(element("svg:rect", { class: "end", "data-run": number, x: x - 4, y: y - 4, width: 8, height: 8, style: `fill: ${colour(number)}` }, title));
+    }
   }
   const x = at.x(state.radius);
   const edge = x > at.width - 90 ? "end" : "start";
@@ -110,13 +117,13 @@ const inside = (event, svg, at) => {
 };
 
 function dots(at, radius) {
-  return [...model.runs.entries()].filter(([number]) => !state.hidden.has(number)).map(([number, run]) => element("svg:circle", {
+  return [...model.runs.entries()].filter(([number, run]) => !state.hidden.has(number) && asked(run, radius)).map(([number, run]) => element("svg:circle", {
     cx: at.x(radius), cy: at.y(reaching(run.gains, radius) / run.inputs), r: 4, style: `fill: ${colour(number)}`,
   }));
 }
 
 function spoken() {
-  const parts = model.runs.map((run) => `${run.name} ${percent(reaching(run.gains, state.radius), run.inputs)}%`);
+  const parts = model.runs.map((run) => `${run.name} ${shareText(run, state.radius)}`);
   return `At radius ${radiusText(state.radius)}: ${parts.join(", ")}.`;
 }
 
@@ -127,9 +134,8 @@ function hover(event, svg, at) {
     element("svg:line", { class: "cross", x1: x, x2: x, y1: at.top, y2: at.height - at.bottom }), ...dots(at, radius),
   );
   const rows = [...model.runs.entries()].filter(([number]) => !state.hidden.has(number)).map(([number, run]) => {
-    const count = reaching(run.gains, radius);
     const dot = element("span", { class: "dot", style: `--c: ${colour(number)}` });
-    return element("tr", {}, element("td", {}, dot, run.name), element("td", { class: "figure" }, `${percent(count, run.inputs)}%`));
+    return element("tr", {}, element("td", {}, dot, run.name), element("td", { class: "figure" }, shareText(run, radius)));
   });
   const tip = element("div", { class: "tip" }, element("strong", {}, `radius ${radiusText(radius)}`), element("table", {}, ...rows));
   chart.box.querySelector(".tip")?.remove();

@@ -17,10 +17,11 @@ import numpy as np
 import numpy.typing as npt
 
 import smoothcert
-from smoothcert.analysis.measures import Interval, Share, certified_shares, right
+from smoothcert.analysis.measures import Interval, Share, asked_shares, asked_up_to, certified_shares, right
 from smoothcert.analysis.results import Results
 from smoothcert.analysis.summary import Row, summarise, usual_radii
 from smoothcert.core.errors import InputError
+from smoothcert.present.report.beside import beside, procedure_words
 from smoothcert.present.report.pictures import Pictures
 from smoothcert.present.report.reproduce import certify_command
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends
@@ -38,6 +39,7 @@ CLAIMS = {
 }
 MIXED_CLAIMS = "The certificates speak about different classifiers: see the warnings."
 LOG_CLAIMS = "A public log: its claims are its author's; it keeps neither votes nor confidence."
+ORACLE_CLAIMS = "An oracle: it chooses per input knowing the truth. No classifier does that; nothing is claimed."
 REPEATED = ("note", "fixed_draws")  # settings that the page shows elsewhere
 
 
@@ -61,8 +63,9 @@ def page_model(
     scale = _scale(results, summary.radii)
     picked = _picked(summary.radii, whole=scale["step"] == 1)
     runs = [
-        _run(result, row, picked, unit) | _inputs(result, images.get(result.name, {}), pictures, class_names)
-        for result, row in zip(results, summary.rows, strict=True)
+        _run(result, row, picked, unit, results[:number])
+        | _inputs(result, images.get(result.name, {}), pictures, class_names)
+        for number, (result, row) in enumerate(zip(results, summary.rows, strict=True))
     ]
     return {
         "version": smoothcert.__version__,
@@ -91,18 +94,18 @@ def _scale(results: Sequence[Results], radii: Sequence[float]) -> dict[str, floa
     return {"max": float(math.ceil(Fraction(largest) / step) * step), "step": float(step)}
 
 
-def _run(result: Results, row: Row, picked: float, unit: str) -> dict[str, Any]:
-    """What is said about a run as a whole; `sentence` is its headline where no script runs."""
+def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[Results]) -> dict[str, Any]:
+    """What is said about a run as a whole, beside those before it; `asked` is as far as it was asked, if not all."""
     alpha = _alpha(result)
     confidence = None if alpha is None else _plain(100 - 100 * Decimal(repr(alpha)))
     norm = NORMS.get(result.norm or "", result.norm or "")
-    share = certified_shares(result.records, [picked])[0]
-    at = " ".join(filter(None, [norm, "radius", repr(picked).removesuffix(".0")]))
-    sure = "" if confidence is None else f" with {confidence}% confidence"
-    savings = row.savings
+    savings, limit = row.savings, asked_up_to(result.records)
     return {
         "name": result.name,
-        "sentence": f"{result.name}: certified at {at}{sure}: {percent(share.value)}% of {share.total} {unit}",
+        "sentence": _sentence(result, picked, norm, confidence, unit),
+        "asked": None if math.isinf(limit) else limit,
+        "procedure": procedure_words(result.settings.procedure),
+        "beside": beside(result, earlier),
         "norm": norm,
         "confidence": confidence,
         "alpha": None if alpha is None else _plain(Decimal(repr(alpha))),
@@ -120,11 +123,21 @@ def _run(result: Results, row: Row, picked: float, unit: str) -> dict[str, Any]:
         "abstained": _share(row.abstentions, ceiling=True),
         "draws": _number(row.mean_draws, "{:,.0f}"),
         "seconds": _number(row.mean_seconds, "{:.3g}"),
-        "sampleRF": _number(savings.sample_rf if savings else None, "{:.1f}"),
-        "timeRF": _number(savings.time_rf if savings else None, "{:.1f}"),
+        "sampleRF": _factor(savings.sample_rf if savings else None),
+        "timeRF": _factor(savings.time_rf if savings else None),
         "bands": _bands(result),
         "settings": list(_flat({k: v for k, v in result.settings.to_json().items() if k not in REPEATED})),
     }
+
+
+def _sentence(result: Results, picked: float, norm: str, confidence: str | None, unit: str) -> str:
+    """The headline where no script runs."""
+    at = " ".join(filter(None, [norm, "radius", repr(picked).removesuffix(".0")]))
+    (share,) = asked_shares(result.records, [picked])
+    if share is None:
+        return f"{result.name}: not asked about {at}"
+    sure = "" if confidence is None else f" with {confidence}% confidence"
+    return f"{result.name}: certified at {at}{sure}: {percent(share.value)}% of {share.total} {unit}"
 
 
 def _alpha(result: Results) -> float | None:
@@ -138,6 +151,8 @@ def _plain(number: Decimal) -> str:
 
 
 def _claims(result: Results) -> str:
+    if result.settings.oracle:
+        return ORACLE_CLAIMS
     scopes = {record.claim.scope for record in result.records if record.claim is not None}
     if not scopes:
         return LOG_CLAIMS
@@ -148,11 +163,17 @@ def _number(value: float | None, text: str) -> dict[str, Any]:
     return {"value": value, "text": "" if value is None else text.format(value)}
 
 
+def _factor(value: float | None) -> dict[str, Any]:
+    return {"value": value, "text": "" if value is None else down(value, 1)}
+
+
 def _ends(interval: Interval) -> dict[str, str]:
     return dict(zip(("low", "high"), radius_ends(interval), strict=True))
 
 
-def _share(share: Share, *, ceiling: bool = False) -> dict[str, Any]:
+def _share(share: Share | None, *, ceiling: bool = False) -> dict[str, Any]:
+    if share is None:
+        return {"value": None, "text": "not asked"}
     low, high = percent_ends(share.interval)
     return {"value": share.value, "text": percent(share.value, ceiling=ceiling), "low": low, "high": high}
 

@@ -26,6 +26,9 @@ for (const run of model.runs) {
   run.gains = Float64Array.from(radius.filter((_, i) => prediction[i] === label[i])).sort();
 }
 
+// A run that decided given radii says nothing beyond the largest: that is not 0%, it was not asked.
+const asked = (run, radius) => run.asked === null || radius <= run.asked;
+
 function reaching(gains, radius) {
   let low = 0;
   let high = gains.length;
@@ -36,6 +39,8 @@ function reaching(gains, radius) {
   }
   return gains.length - low;
 }
+
+const shareText = (run, radius) => (asked(run, radius) ? `${percent(reaching(run.gains, radius), run.inputs)}%` : "not asked");
 
 // Whole numbers, so that nothing is rounded up on the way.
 const percent = (count, total) => (Math.floor((1000 * count) / total) / 10).toFixed(1);

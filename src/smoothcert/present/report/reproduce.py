@@ -7,10 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from smoothcert.analysis.settings import Settings
-from smoothcert.analysis.summary import STRENGTHS
 from smoothcert.core.errors import InputError
+from smoothcert.noise import Noise
 from smoothcert.runs import ModelConfig
-from smoothcert.stats.geometry import GRIDDED, grid_levels
 
 # Of a procedure, in the words of the command line.
 RENAMED = {"most": "n", "inverse_temperature": "inverse-temperature", "runner_up": "runner-up"}
@@ -25,16 +24,12 @@ def certify_command(name: str, settings: Settings) -> str:
     if model is None or not model.files or data is None or noise is None or procedure is None:
         return ""
     try:
+        drawn = Noise.from_description(noise)
         words = ["smoothcert", "certify", *(word for file in model.files for word in ("--model", file))]
+        words += [word for plugin in settings.plugins or () for word in ("--plugin", plugin.file)]
         words += ["--data", data.name, "--split", data.split]
-        words += [*_options(vars(data.subset)), "--noise", noise["name"]]
-        words += [word for key in STRENGTHS if key in noise for word in ("--strength", _text(noise[key]))]
-        if noise["name"] == "gaussian" and noise["norm"] != "l2":
-            words += ["--norm", noise["norm"]]
-        if noise["name"] in GRIDDED:
-            words += ["--grid", str(grid_levels(noise["grid"])) if "grid" in noise else "off"]
-        if noise["name"] == "ablation":
-            words += ["--values", _text(noise["values"])]
+        words += [*_options(vars(data.subset)), "--noise", drawn.name]
+        words += ["--strength", _text(getattr(drawn, drawn.strength_name)), *_options(drawn.options())]
         words += [*_search(settings.sigma_search), *_running(settings.classifier or {}, model)]
         words += [*_procedure(procedure), "--seed", _text(settings.seed)]
     except (KeyError, TypeError, InputError):
@@ -55,7 +50,7 @@ def _running(classifier: Mapping[str, Any], model: ModelConfig) -> list[str]:
 def _search(search: Mapping[str, Any] | None) -> list[str]:
     if search is None:
         return []
-    return ["--sigma-per-input", search["method"], "--sigma-steps", search["steps"], "--sigma-draws", search["draws"]]
+    return ["--sigma-per-input", search["name"], "--sigma-steps", search["steps"], "--sigma-draws", search["draws"]]
 
 
 def _procedure(procedure: Mapping[str, Any]) -> list[str]:

@@ -9,23 +9,38 @@ function drawWarnings() {
 
 function drawHeadlines() {
   byId("headlines").replaceChildren(...model.runs.map((run, number) => {
-    const count = reaching(run.gains, state.radius);
-    const share = percent(count, run.inputs);
-    const [low, high] = run.bands[count];
-    const sure = run.confidence === null ? "" : ` with ${run.confidence}% confidence`;
     const of = run.planned !== null && run.planned !== run.inputs ? ` (${run.planned} planned)` : "";
-    const facts = [`ACR ${run.acr.text}`, run.alpha === null ? "" : `alpha ${run.alpha}`, run.noise, `inputs ${run.subset}`];
+    const facts = [`ACR ${run.acr.text}`, run.alpha === null ? "" : `alpha ${run.alpha}`, run.noise, run.procedure, `inputs ${run.subset}`];
     return element("article", { class: "headline", style: `--c: ${colour(number)}` },
       element("h3", {}, run.name),
-      element("p", { class: "big", "aria-hidden": "true" }, share, element("small", {}, "%")),
-      element("p", { class: "sentence" },
-        `Certified at ${run.norm} radius ${radiusText(state.radius)}${sure}: ${share}% of ${grouped(run.inputs)} ${model.unit}${of}`.replace("  ", " ")),
-      element("p", { class: "meta range" }, `${grouped(count)} of ${grouped(run.inputs)}; 95% interval ${low.toFixed(1)} to ${high.toFixed(1)}%`),
+      ...(asked(run, state.radius) ? answered(run, of) : unasked(run)),
       element("p", { class: "meta" }, facts.filter(Boolean).join(" · ")),
+      run.beside ? element("p", { class: "beside" }, run.beside) : null,
       element("p", { class: "claims" }, run.claims),
       ...run.warnings.map((warning) => element("p", { class: "warning" }, `Warning: ${warning}`)),
       common(run.note) ? null : element("p", { class: "note" }, `Note: ${run.note}`));
   }));
+}
+
+function answered(run, of) {
+  const count = reaching(run.gains, state.radius);
+  const share = percent(count, run.inputs);
+  const [low, high] = run.bands[count];
+  const sure = run.confidence === null ? "" : ` with ${run.confidence}% confidence`;
+  return [
+    element("p", { class: "big", "aria-hidden": "true" }, share, element("small", {}, "%")),
+    element("p", { class: "sentence" },
+      `Certified at ${run.norm} radius ${radiusText(state.radius)}${sure}: ${share}% of ${grouped(run.inputs)} ${model.unit}${of}`.replace("  ", " ")),
+    element("p", { class: "meta range" }, `${grouped(count)} of ${grouped(run.inputs)}; 95% interval ${low.toFixed(1)} to ${high.toFixed(1)}%`),
+  ];
+}
+
+function unasked(run) {
+  return [
+    element("p", { class: "big", "aria-hidden": "true" }, "not asked"),
+    element("p", { class: "sentence" },
+      `Nothing is known at ${run.norm} radius ${radiusText(state.radius)}: this run was asked about radii up to ${radiusText(run.asked)}`.replace("  ", " ")),
+  ];
 }
 
 // A note of all runs stands once, below.
@@ -34,6 +49,7 @@ const common = (note) => note === null || (model.runs.length > 1 && model.runs.e
 function columns() {
   const at = (i) => (run) => run.accuracy[i];
   const picked = (run) => {
+    if (!asked(run, state.radius)) return { value: null, text: "not asked" };
     const count = reaching(run.gains, state.radius);
     const [low, high] = run.bands[count];
     return { value: count / run.inputs, text: percent(count, run.inputs), low: low.toFixed(1), high: high.toFixed(1) };
@@ -118,7 +134,7 @@ function drawClasses() {
   const many = labels.length > MANY_CLASSES && !table.everyClass;
   const worst = (label) => Math.min(...runs.map(([, run]) => {
     const entry = run.byClass.get(label);
-    return entry ? reaching(entry.gains, state.radius) / entry.total : 1;
+    return entry && asked(run, state.radius) ? reaching(entry.gains, state.radius) / entry.total : 1;
   }));
   const shown = many ? [...labels].sort((a, b) => worst(a) - worst(b)).slice(0, MANY_CLASSES) : labels;
   byId("classes").classList.toggle("short", labels.every((label) => name(label).length < 3));
@@ -132,6 +148,10 @@ function drawClasses() {
 function bar(run, number, label) {
   const entry = run.byClass.get(label);
   if (!entry) return null;
+  if (!asked(run, state.radius)) {
+    return element("div", { class: "bar", title: run.name, style: `--c: ${colour(number)}` },
+      element("span", { class: "track" }), element("span", { class: "figure" }, "not asked"));
+  }
   const count = reaching(entry.gains, state.radius);
   const share = percent(count, entry.total);
   return element("div", { class: "bar", title: run.name, style: `--c: ${colour(number)}` },

@@ -9,11 +9,12 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.training.objectives.attack import PGD, Attack, check_attack
-from smoothcert.training.objectives.base import check_count
+from smoothcert.training.objectives.base import OBJECTIVES, check_count
 from smoothcert.training.objectives.macer import MACER
 from smoothcert.training.objectives.smoothadv import SmoothAdv
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class AdvMACER(MACER):
     """MACER's two terms at x_adv, with noise drawn anew; `draws` is the m of both, as in the paper.

@@ -16,23 +16,28 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
+from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, evaluating
+from smoothcert.core.registry import Registry
 from smoothcert.noise.base import per_row
 
 Look = Callable[[Tensor], tuple[Tensor, Tensor]]
 """A point (B, ...) -> the smoothed log scores there, (B, C), and the gradient of the smoothed loss, (B, ...)."""
 
 
+ATTACKS: Registry[type[Attack]] = Registry("attack")
+
+
 @dataclass(frozen=True)
-class Attack(ABC):
+class Attack(Described, ABC):
     """An l2 attack on the smoothed loss. Frozen; hyper-parameters are fields.
 
     `eps` is the radius of the ball around x that the answer lies in, up to the rounding of x + perturbation: one
     number, or one per input, (B,), or None for no ball. `bounds` is the box of valid inputs, or None for no box.
     """
 
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Any]] = ATTACKS
     eps: float | Tensor | None
     steps: int
     bounds: tuple[float, float] | None = dataclasses.field(default=(0.0, 1.0), kw_only=True)
@@ -64,7 +69,7 @@ class Attack(ABC):
         with evaluating(model):
             # A noise draw is a random direction, and a repeatable one: it serves where the gradient is zero.
             moved = self._ascend(x.detach(), deltas[:, 0], lambda at: soft_gradient(model, at, y, deltas, draws), y)
-        return self._valid(x.detach() + _into_ball(moved, self.eps))
+        return self._valid(x.detach() + into_ball(moved, self.eps))
 
     @abstractmethod
     def _ascend(self, x: Tensor, spare: Tensor, look: Look, y: Tensor) -> Tensor:
@@ -75,16 +80,14 @@ class Attack(ABC):
         return dataclasses.replace(self, eps=None if self.eps is None else self.eps * factor)
 
     def describe(self) -> dict[str, Any]:
-        """Name and hyper-parameters, as JSON-able data."""
-        values: dict[str, Any] = {field.name: getattr(self, field.name) for field in dataclasses.fields(self)}
-        if isinstance(self.eps, Tensor):
-            values["eps"] = self.eps.tolist()
-        return {"name": self.name} | values | {"bounds": self.bounds and list(self.bounds)}
+        """Name and hyper-parameters, as JSON-able data; one with a radius per input is not made again from that."""
+        return super().describe() | ({"eps": self.eps.tolist()} if isinstance(self.eps, Tensor) else {})
 
     def _valid(self, x: Tensor) -> Tensor:
         return x if self.bounds is None else x.clamp(*self.bounds)
 
 
+@ATTACKS.add
 @dataclass(frozen=True)
 class PGD(Attack):
     """Projected gradient ascent: steps of one length along the normalised gradient, starting from x.
@@ -107,9 +110,9 @@ class PGD(Attack):
         moved = torch.zeros_like(x)
         for _ in range(self.steps):
             _, gradient = look(x + moved)
-            moved = moved + _column(length, x) * _direction(gradient, spare)
+            moved = moved + _column(length, x) * unit_direction(gradient, spare)
             # Into the box first: shrinking towards x, which is in the box, then keeps both.
-            moved = _into_ball(self._valid(x + moved) - x, self.eps)
+            moved = into_ball(self._valid(x + moved) - x, self.eps)
         return moved
 
     def scaled(self, factor: float) -> Self:
@@ -118,6 +121,7 @@ class PGD(Attack):
         return dataclasses.replace(super().scaled(factor), step_size=step)
 
 
+@ATTACKS.add
 @dataclass(frozen=True)
 class DDN(Attack):
     """Decoupled direction and norm (Rony et al. 2019, algorithm 1): the smallest perturbation that changes the answer.
@@ -155,8 +159,8 @@ class DDN(Attack):
                 break
             length = 0.01 + 0.99 * (1 + math.cos(math.pi * step / self.steps)) / 2
             norm = norm * torch.where(wrong, 1 - self.gamma, 1 + self.gamma)
-            moved = moved + length * _direction(gradient, spare)
-            moved = self._valid(x + _column(norm, x) * _direction(moved, spare)) - x
+            moved = moved + length * unit_direction(gradient, spare)
+            moved = self._valid(x + _column(norm, x) * unit_direction(moved, spare)) - x
         return torch.where(_column(best_norm, x) < math.inf, best, moved)
 
     def scaled(self, factor: float) -> Self:
@@ -227,7 +231,7 @@ def _norm(v: Tensor) -> Tensor:
     return norm
 
 
-def _direction(v: Tensor, spare: Tensor) -> Tensor:
+def unit_direction(v: Tensor, spare: Tensor) -> Tensor:
     """v over its norm, row by row; the direction of `spare` where v is zero.
 
     Divided by the largest entry first: the squares of the gradient of a sure classifier are 0 in float32.
@@ -238,7 +242,7 @@ def _direction(v: Tensor, spare: Tensor) -> Tensor:
     return unit
 
 
-def _into_ball(v: Tensor, eps: float | Tensor | None) -> Tensor:
+def into_ball(v: Tensor, eps: float | Tensor | None) -> Tensor:
     """v, shrunk to norm eps where it is longer."""
     if eps is None:
         return v

@@ -12,23 +12,29 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
+from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 from smoothcert.noise import Noise
-from smoothcert.training.objectives.attack import Attack, by_input
+from smoothcert.training.objectives.attack import by_input
+
+OBJECTIVES: Registry[type[Objective]] = Registry("objective")
 
 
 @dataclass(frozen=True)
-class Objective(ABC):
+class Objective(Described, ABC):
     """A loss of a model on a batch, under noise. Frozen; hyper-parameters are fields.
 
     Every term is a mean over the inputs of the batch: the losses of the parts of a batch, weighted by their sizes, add
     up to the loss of the batch, as long as the model itself looks at one input at a time.
     """
 
-    name: ClassVar[str]
+    registry: ClassVar[Registry[Any]] = OBJECTIVES
     noise: Noise
     # When in training, in epochs from 0. None: schedules are over.
-    epoch: float | None = dataclasses.field(default=None, kw_only=True, compare=False, repr=False)
+    epoch: float | None = dataclasses.field(
+        default=None, kw_only=True, compare=False, repr=False, metadata={"described": False}
+    )
 
     @property
     def classifies(self) -> bool:
@@ -60,13 +66,6 @@ class Objective(ABC):
     def at(self, epoch: float) -> Self:
         """This objective as it is `epoch` epochs into the training: warm-ups and deferred terms follow from it."""
         return dataclasses.replace(self, epoch=epoch)
-
-    def describe(self) -> dict[str, Any]:
-        """Name and hyper-parameters, as JSON-able data."""
-        values = {f.name: getattr(self, f.name) for f in dataclasses.fields(self) if f.name != "epoch"}
-        return {"name": self.name} | {
-            name: value.describe() if isinstance(value, Noise | Attack) else value for name, value in values.items()
-        }
 
     def ramp(self, epochs: int) -> float:
         """1/epochs in the first epoch, 2/epochs in the second, ..., then 1: the warm-up of Salman et al. 2019."""

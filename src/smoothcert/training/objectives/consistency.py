@@ -11,6 +11,7 @@ from torch.nn import functional as F
 
 from smoothcert.training.objectives.attack import Attack, forward
 from smoothcert.training.objectives.base import (
+    OBJECTIVES,
     Objective,
     check_count,
     check_weight,
@@ -21,6 +22,7 @@ from smoothcert.training.objectives.base import (
 from smoothcert.training.objectives.smoothadv import SmoothAdv
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class Consistency(Objective):
     """Mean cross-entropy of m noisy copies + lam * mean_j KL(F_hat || F_j) + eta * H(F_hat), F_hat = mean_j F_j.

@@ -12,9 +12,10 @@ from torch.nn import functional as F
 
 from smoothcert.core.errors import InputError
 from smoothcert.models import fingerprint
-from smoothcert.training.objectives.base import Objective
+from smoothcert.training.objectives.base import OBJECTIVES, Objective
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class Denoising(Objective):
     """For a model that returns an input without its noise, D. Labels are not used. Works for every noise.

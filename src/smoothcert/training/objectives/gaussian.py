@@ -9,12 +9,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.training.objectives.base import Objective
+from smoothcert.training.objectives.base import OBJECTIVES, Objective
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
-class Gaussian(Objective):
-    """-log softmax(f(x + delta))_y, averaged over the batch. Works for every noise; named as in the papers."""
+class GaussianAugmentation(Objective):
+    """-log softmax(f(x + delta))_y, averaged over the batch. Works for every noise.
+
+    Named "gaussian" as in the papers, and `objectives.Gaussian` outside.
+    """
 
     name: ClassVar[str] = "gaussian"
 

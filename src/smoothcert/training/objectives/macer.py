@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import ClassVar, Protocol, cast, runtime_checkable
+from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from smoothcert.core.errors import InputError
-from smoothcert.training.objectives.base import Objective, check_count, check_weight, log_mean_softmax, noisy_scores
+from smoothcert.training.objectives.base import (
+    OBJECTIVES,
+    Objective,
+    check_count,
+    check_weight,
+    log_mean_softmax,
+    noisy_scores,
+)
 
 
-@runtime_checkable
-class SoftRadius(Protocol):
-    """A noise with a differentiable radius of mean scores."""
-
-    def soft_radius(self, top: Tensor, second: Tensor, strength: Tensor | None = None) -> Tensor:
-        """Radii, (B,), of the two largest mean scores, (B,) each."""
-
-
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class MACER(Objective):
     """-log z_y + lam * max(gamma * sigma/2 - radius(z_beta), 0), the second only where z_beta is right.
@@ -46,7 +46,7 @@ class MACER(Objective):
     deferred_until: float = 0.0
 
     def __post_init__(self) -> None:
-        if not isinstance(self.noise, SoftRadius) or self.noise.norm == "linf":
+        if not self.noise.has_soft_radius or self.noise.norm == "linf":
             raise InputError(
                 f"noise of {type(self).__name__} must have a differentiable l2 or l1 radius (Gaussian, Uniform), "
                 f"got {self.noise}"
@@ -62,7 +62,7 @@ class MACER(Objective):
         scores = noisy_scores(model, self.noise, x, self.draws, generator, strength)  # (B, m, C)
         z_beta = (self.beta * scores).softmax(dim=-1).mean(dim=1)  # (B, C)
         (top, second), (answer, _) = (values.unbind(dim=1) for values in z_beta.topk(2, dim=1))  # (B,) each
-        radius = cast(SoftRadius, self.noise).soft_radius(top, second, strength)
+        radius = self.noise.soft_radius(top, second, strength)
         goal = self.gamma / 2 * (self.noise.strength if strength is None else strength.to(top))
         hinge = F.relu(goal - radius) * (answer == y)  # (B,)
         deferred = self.epoch is not None and self.epoch < self.deferred_until

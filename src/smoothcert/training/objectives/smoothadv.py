@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from smoothcert.training.objectives.attack import PGD, Attack, check_attack, forward
 from smoothcert.training.objectives.base import (
+    OBJECTIVES,
     Objective,
     additive_noise,
     check_additive,
@@ -18,6 +19,7 @@ from smoothcert.training.objectives.base import (
 )
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class SmoothAdv(Objective):
     """Cross-entropy of the copies x_adv + delta_j, where x_adv attacks the smoothed classifier under the same delta_j.

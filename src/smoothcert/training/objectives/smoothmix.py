@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from smoothcert.noise.base import per_row
 from smoothcert.training.objectives.attack import PGD, Attack, check_attack, forward
 from smoothcert.training.objectives.base import (
+    OBJECTIVES,
     Objective,
     additive_noise,
     check_additive,
@@ -22,6 +23,7 @@ from smoothcert.training.objectives.base import (
 )
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class SmoothMix(Objective):
     """Mean cross-entropy of the clean noisy copies + eta * mean_j KL(target || softmax f(x_mix + delta_j)).

@@ -9,9 +9,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from smoothcert.training.objectives.base import Objective, check_weight
+from smoothcert.training.objectives.base import OBJECTIVES, Objective, check_weight
 
 
+@OBJECTIVES.add
 @dataclass(frozen=True)
 class Stability(Objective):
     """CE(f(x), y) + lam * CE(softmax f(x) -> f(x + delta)). Works for every noise. The gradient goes through both."""

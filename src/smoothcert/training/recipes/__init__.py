@@ -1,17 +1,17 @@
 """The papers' hyper-parameters as data: `RECIPES` by name, such as `mnist-lenet-macer-0.25`.
 
 A name is data set, network, method and sigma; with `-fast` at the end it is the same objective with few epochs under a
-one-cycle learning rate.
+one-cycle learning rate. The `lenet` of the MNIST recipes is `lenet-small` (20/50/500), the network of the public logs
+and of Zhai 2020; `--set architecture=lenet` trains the wide one, which also takes images below 16 x 16.
 """
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
-from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 from smoothcert.training.recipes.recipe import Recipe
 from smoothcert.training.recipes.tables import ONE_CYCLE, PUBLISHED, ROWS, Each, Row, ds2
 
@@ -23,6 +23,7 @@ _NETWORKS = {
     "svhn": ("resnet110",),
     "imagenet": ("resnet50",),
 }
+_ARCHITECTURES = {"lenet": "lenet-small", "resnet110": "cifar-resnet110", "resnet20": "cifar-resnet20"}  # by name part
 # Cohen 2019's code normalises CIFAR-10 and ImageNet; MNIST is left as it is. Departure: crops of ImageNet are shifts of
 # images of one size, not resized ones.
 _IMAGES: dict[str, dict[str, Any]] = {
@@ -32,15 +33,6 @@ _IMAGES: dict[str, dict[str, Any]] = {
     "imagenet": {"crop": 16, "flip": True, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
 }
 _FAST = {("mnist", "lenet"): (16, 1e-4), ("cifar10", "resnet20"): (20, 5e-4)}  # epochs, weight decay
-
-
-def find(name: str) -> Recipe:
-    """The recipe of that name; an `InputError` names the closest ones otherwise."""
-    if name in RECIPES:
-        return RECIPES[name]
-    close = difflib.get_close_matches(name, RECIPES, n=3, cutoff=0.5)
-    hint = f"did you mean {' or '.join(close)}?" if close else "see: smoothcert recipes"
-    raise InputError(f"there is no recipe {name!r}: {hint}")
 
 
 def _all() -> Iterator[Recipe]:
@@ -61,7 +53,7 @@ def _recipe(data: str, network: str, row: Row, number: int, sigma: float) -> Rec
     return Recipe(
         name=f"{data}-{network}-{row.method}-{sigma:.2f}",
         data=data,
-        architecture=network if row.denoiser or data in ("mnist", "imagenet") else f"cifar-{network}",
+        architecture=_ARCHITECTURES.get(network, network),
         sigma=sigma,
         objective=objective,
         chunk=_chunk(network, batch, objective),
@@ -86,9 +78,12 @@ def _fast(recipe: Recipe, epochs: int, weight_decay: float) -> Recipe:
     one-cycle it undoes what was learnt. And the logits of a short training are large: times the paper's beta of 16 they
     saturate, and draws that are clearly wrong pull no more. Departure there: beta is 1, lambda 5/64 of the paper's,
     from a quarter of the training on.
-    On CIFAR-10 lambda is the paper's, and so is the learning rate, 0.01.
+    On CIFAR-10 lambda is the paper's, and so is the learning rate: 0.01 for MACER (Zhai 2020, appendix C), 0.1 for
+    AdvMacer (Liu 2023, section 4), which is that of the others.
 
     Under the noise of sigma 1 on MNIST the loss rises again at the rate of the others, 0.1; there it is 0.03.
+
+    No ACR was published for these schedules, so none stands beside them.
     """
     objective = dict(recipe.objective)
     for key in ("warmup", "deferred_until"):
@@ -97,7 +92,7 @@ def _fast(recipe: Recipe, epochs: int, weight_decay: float) -> Recipe:
     training = dict(ONE_CYCLE)
     if "gamma" in objective and recipe.data == "mnist":
         objective |= {"beta": 1.0, "lam": objective["lam"] * 5 / 64, "deferred_until": epochs // 4}
-    elif "gamma" in objective:
+    elif objective["name"] == "macer":
         training["lr"] = 0.01
     if recipe.data == "mnist" and recipe.sigma >= 1:
         training["lr"] = 0.03
@@ -111,7 +106,8 @@ def _fast(recipe: Recipe, epochs: int, weight_decay: float) -> Recipe:
         chunk=chunk,
         ds2=None if recipe.ds2 is None else ds2(epochs, recipe.ds2["draws"]),
         source=f"{recipe.source}; short one-cycle",
-        published_in=recipe.published_in and f"{recipe.published_in}, trained for {recipe.epochs} epochs",
+        published_acr=None,
+        published_in=None,
         **training,
     )
 
@@ -130,4 +126,7 @@ def _chosen(value: Any, number: int) -> Any:
     return {key: _chosen(entry, number) for key, entry in value.items()} if isinstance(value, dict) else value
 
 
-RECIPES: dict[str, Recipe] = {recipe.name: recipe for recipe in _all()}
+RECIPES: Registry[Recipe] = Registry("recipe", listing="smoothcert recipes")
+find = RECIPES.find
+for _each in _all():
+    RECIPES.add(_each)

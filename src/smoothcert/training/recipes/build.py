@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 
 from smoothcert import models
 from smoothcert.core.errors import InputError
+from smoothcert.core.registry import Registry
 from smoothcert.noise import Gaussian
 from smoothcert.training import DS2, SCHEDULES, Schedule
 from smoothcert.training.objectives import ATTACKS, OBJECTIVES, Objective
@@ -24,19 +25,32 @@ def objective_of(recipe: Recipe, device: str = "cpu") -> Objective:
     options = {key: value for key, value in recipe.objective.items() if key != "name"}
     if options.get("attack") is not None:
         attack = {key: value for key, value in options["attack"].items() if key != "name"}
-        options["attack"] = made(ATTACKS[recipe.objective["attack"]["name"]], attack)
+        options["attack"] = made(ATTACKS.find(recipe.objective["attack"]["name"]), attack)
     if options.get("classifier") is not None:
         options["classifier"] = models.load(options["classifier"], device).model
-    return made(OBJECTIVES[recipe.objective["name"]], {"noise": Gaussian(sigma=recipe.sigma)} | options)
+    if options.get("teacher") is not None:
+        teacher = models.load(options["teacher"], device)
+        options |= {"teacher": teacher.model, "teacher_noise": _trained_under(options["teacher"], teacher)}
+    return made(OBJECTIVES.find(recipe.objective["name"]), {"noise": Gaussian(sigma=recipe.sigma)} | options)
+
+
+def _trained_under(path: str, teacher: models.Checkpoint) -> Gaussian:
+    """The noise that a teacher's answers are smoothed with."""
+    noise = teacher.details.get("noise")
+    if not isinstance(noise, dict) or noise.get("name") != Gaussian.name:
+        raise InputError(f"the teacher {path} was not trained under Gaussian noise; train one, as in gaussian-0.25")
+    return Gaussian(sigma=noise["sigma"])
 
 
 def schedule_of(recipe: Recipe) -> Schedule:
     """The schedule of its learning rate."""
-    return made(SCHEDULES[recipe.schedule["name"]], {k: v for k, v in recipe.schedule.items() if k != "name"})
+    return made(SCHEDULES.find(recipe.schedule["name"]), {k: v for k, v in recipe.schedule.items() if k != "name"})
 
 
 def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with values changed, each as `key=value`: `lr=0.05`, `objective.lam=6`, `schedule=cosine`.
+
+    `objective=NAME` takes another objective, with its defaults.
 
     A value is JSON, or a word. An unknown key is refused, naming the ones there are; and so is a training too short for
     a term that sets in later.
@@ -64,12 +78,15 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
     allowed = _keys(values)
     if key not in allowed:
         raise InputError(f"--set has no key {key!r}; the keys are {', '.join(sorted(allowed))}")
-    kinds: dict[str, Mapping[str, type[Any]]] = {"schedule": SCHEDULES, "objective.attack": ATTACKS}
-    named = kinds.get(key)
-    if named is not None and (not isinstance(value, str) or value not in named):
-        raise InputError(f"--set {key} must be one of {', '.join(named)}, got {value!r}")
-    if key == "schedule":
-        values["schedule"] = {"name": value}
+    kinds: dict[str, Registry[Any]] = {
+        "objective": OBJECTIVES,
+        "schedule": SCHEDULES,
+        "objective.attack": ATTACKS,
+    }
+    if key in kinds:
+        kinds[key].find(value)
+    if key in ("objective", "schedule"):
+        values[key] = {"name": value}
         return
     if key == "objective.attack":  # as strong as the one before
         kept = {field.name for field in dataclasses.fields(ATTACKS[value])} & {"eps", "steps"}
@@ -91,14 +108,14 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 
 def _keys(values: Mapping[str, Any]) -> set[str]:
     """What may be set: the fields of the recipe, of its objective and attack, and of its schedule."""
-    keys = {name for name in values if name not in _FIXED} | {"schedule"}
+    keys = {name for name in values if name not in _FIXED} | {"objective", "schedule"}
     kinds: dict[str, type[Any]] = {
-        "objective": OBJECTIVES[values["objective"]["name"]],
-        "schedule": SCHEDULES[values["schedule"]["name"]],
+        "objective": OBJECTIVES.find(values["objective"]["name"]),
+        "schedule": SCHEDULES.find(values["schedule"]["name"]),
     }
     if values["objective"].get("attack"):
         keys.add("objective.attack")
-        kinds["objective.attack"] = ATTACKS[values["objective"]["attack"]["name"]]
+        kinds["objective.attack"] = ATTACKS.find(values["objective"]["attack"]["name"])
     if values.get("ds2"):
         kinds["ds2"] = DS2
     for prefix, kind in kinds.items():

@@ -8,22 +8,31 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from smoothcert.engine.backends.base import Job, Padded, Prepared, UnableError, digest, require_agreement
+from smoothcert.engine.backends.base import (
+    BackendTask,
+    Executable,
+    Padded,
+    UnableError,
+    backend,
+    digest,
+    require_agreement,
+)
 from smoothcert.engine.backends.eager import arranged
 
 
-def prepare(job: Job) -> Prepared:
+@backend("compile")
+def prepare(task: BackendTask) -> Executable:
     """Compile the exported graph for one shape.
 
     Not through `torch.compile`, which compiles again, silently and without freezing, whenever the state of a thread
     (gradients, number of threads) is not the one it has seen: the graph of torch.export has no such conditions.
     """
-    assert isinstance(job.model, nn.Module)
+    assert isinstance(task.model, nn.Module)
     inductor: Any = importlib.import_module("torch._inductor")
-    x = job.probe()
+    x = task.probe()
     try:
         with torch.no_grad():
-            graph: Any = torch.export.export(arranged(job.model), (x,)).module()
+            graph: Any = torch.export.export(arranged(task.model), (x,)).module()
             code = str(graph.code)
             with inductor.config.patch(freezing=True):
                 compiled = inductor.compile(graph, [x])
@@ -36,9 +45,9 @@ def prepare(job: Job) -> Prepared:
         result: Tensor = scores if isinstance(scores, Tensor) else scores[0]
         return result
 
-    require_agreement(job, run)
-    about = {"name": "compile", "precision": job.precision, "version": torch.__version__}
-    return Prepared(lambda: Padded(run, job.rows), about | {"digest": digest(code.encode())})
+    require_agreement(task, run)
+    about = {"name": "compile", "precision": task.precision, "version": torch.__version__}
+    return Executable(lambda: Padded(run, task.rows), about | {"digest": digest(code.encode())})
 
 
 def first_line(error: Exception) -> str:

@@ -1,0 +1,134 @@
+"""The configuration of a run, and the loop over its inputs: each record is on disk before the next is made."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+
+from smoothcert.audit.rebuild import distinct_inputs
+from smoothcert.core.described import plain
+from smoothcert.core.errors import InputError
+from smoothcert.core.plugins import loaded_plugins
+from smoothcert.datasets import Dataset, Subset
+from smoothcert.engine import Compiled, MemberCalls, Smoothed
+from smoothcert.procedures import Procedure
+from smoothcert.runs import DataConfig, ModelConfig, Record, Run, RunConfig, SubsetConfig
+
+
+def run_config(
+    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: ModelConfig | None = None
+) -> RunConfig:
+    """Everything that decides what a run's records will be: two runs with equal configurations have equal records."""
+    if data.num_classes > smoothed.num_classes:
+        raise InputError(
+            f"data {data.name} has {data.num_classes} classes but the model answers {smoothed.num_classes}; "
+            "certify the data set that the model was trained for"
+        )
+    noise, indices = smoothed.noise.for_inputs(data.tensors([0])), subset.indices(len(data))
+    # What could never work is refused now, before anything is written.
+    next(procedure.certify(noise))
+    smoothed.check(data.tensors(indices[:1]))
+    compiled = _compiled(smoothed, data)
+    return RunConfig(
+        model=model or ModelConfig(),
+        classifier=compiled.description,
+        num_classes=smoothed.num_classes,
+        class_names=data.class_names,
+        noise=noise.describe(),
+        sigma_search=None if smoothed.search is None else smoothed.search.describe(),
+        procedure=procedure.describe(),
+        seed=smoothed.seed,
+        data=DataConfig(
+            name=data.name,
+            split=data.split,
+            size=len(data),
+            fingerprint=data.fingerprint,
+            subset=SubsetConfig(subset.start, subset.every, subset.limit),
+            distinct=distinct_inputs(data, indices),
+        ),
+        plugins=loaded_plugins(),
+        indices=tuple(indices),
+        labels=tuple(int(label) for label in data.labels[indices]),
+        memory=_memory(smoothed, compiled, data),  # last: it makes the memory if it is not there
+    )
+
+
+def _compiled(smoothed: Smoothed, data: Dataset) -> Compiled:
+    """The model as it is run on these data."""
+    return smoothed.compile(data.tensors([0]).shape[1:])
+
+
+def _memory(smoothed: Smoothed, compiled: Compiled, data: Dataset) -> str | None:
+    """The id of the memory that the run answers through; None if through none."""
+    if smoothed.memory is None:
+        return None
+    noise = smoothed.noise.for_inputs(data.tensors([0])).describe()
+    return smoothed.memory.claim(compiled.description, noise, compiled.shape)
+
+
+def _check_remembered(run: Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
+    """Refuse to go on with an older copy of the memory: it has the right name, and not what was claimed last."""
+    claims = [record for record in records if not record.abstained]
+    if smoothed.memory is None or not claims:
+        return
+    found = smoothed.memory.answer(data.tensors([claims[-1].index])[0].numpy())
+    if found is None or found.label != claims[-1].prediction:
+        raise InputError(
+            f"{run.path} cannot be resumed: the memory does not answer input {claims[-1].index} as it is recorded; "
+            "give the memory itself, not an older copy"
+        )
+
+
+def certify_into(
+    run: Run,
+    smoothed: Smoothed,
+    procedure: Procedure,
+    data: Dataset,
+    *,
+    on_draws: Callable[[int], None] = lambda _: None,
+    on_record: Callable[[Record], None] = lambda _: None,
+    member_calls: MemberCalls | None = None,
+) -> None:
+    """Certify what is planned and not recorded yet; each record is on disk before the next is announced.
+
+    Another model, noise, procedure, data set or memory than the run's is refused, and so is going on with a model that
+    has no fingerprint: nobody could tell whether it is the same. A region is safe in the memory before its record is
+    written: after a kill between the two, inserting it again changes nothing. `member_calls` counts what the members of
+    an ensemble are asked.
+    """
+    config, compiled = run.config, _compiled(smoothed, data)
+    given = {
+        "classifier": (config.classifier, compiled.description),
+        "noise": (config.noise, smoothed.noise.for_inputs(data.tensors([0])).describe()),
+        "procedure": (config.procedure, procedure.describe()),
+        "seed": (config.seed, smoothed.seed),
+        "data": (config.data.fingerprint, data.fingerprint),
+        "sigma_search": (config.sigma_search, None if smoothed.search is None else smoothed.search.describe()),
+    }
+    for name, (then, now) in given.items():
+        if plain(then) != plain(now):
+            raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
+    if config.memory != _memory(smoothed, compiled, data):  # last: it makes the memory if it is not there
+        raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
+    with run.writing() as writer:
+        records = run.records()
+        recorded = {record.index for record in records}
+        _check_remembered(run, smoothed, data, records)
+        if recorded and compiled.description["fingerprint"] is None:
+            raise InputError(
+                f"{run.path} cannot be resumed: its model is a function without a fingerprint, so nobody can tell "
+                "whether it is the same; certify into a new folder, or give the function a `fingerprint` attribute"
+            )
+        todo = [index for index in run.planned if index not in recorded]
+        if not todo:
+            return
+        last = time.perf_counter()
+        certificates = smoothed.certifying(
+            data.tensors(todo), procedure, on_draws=on_draws, member_calls=member_calls, compiled=compiled
+        )
+        for row, certificate in certificates:
+            now = time.perf_counter()
+            record = Record.of(todo[row], int(data.labels[todo[row]]), certificate, now - last)
+            last = now
+            writer.append(record)
+            on_record(record)

@@ -1,0 +1,56 @@
+"""The README's own code: it runs as it stands, and the command line makes the same records of the same model."""
+
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import smoothcert as sc
+
+README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
+
+
+def blocks(kind: str) -> list[str]:
+    section = README[README.index("## Ten lines") : README.index("More of it:")]
+    return [text for found, text in re.findall(r"^```(\w*)\n(.*?)^```$", section, re.S | re.M) if found == kind]
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the README was followed to the letter."""
+    path = tmp_path_factory.mktemp("readme")
+    ten, plugin, saved = blocks("python")
+    assert len([line for line in ten.splitlines() if line and not line.startswith(("import", "from"))]) <= 10
+    (path / "my_net.py").write_text(plugin)
+    (path / "ten.py").write_text(f"{ten}\nimport my_net\n{saved}")
+    done = subprocess.run([sys.executable, "ten.py"], cwd=path, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "ACR" in done.stdout
+    assert "297 of 297 records hold: level 1" in done.stdout
+    assert "level 2 (326700 draws of 297 inputs made again)" in done.stdout
+    return path
+
+
+@pytest.mark.slow
+def test_your_module_and_your_arrays_become_a_run_a_table_a_page_and_an_audit(folder: Path) -> None:
+    run = sc.Run.open(folder / "runs" / "mine")
+    right = [record for record in run.records() if record.correct and record.radius > 0]
+    assert len(right) > 150, "it learnt to read digits"
+    assert "data:image/png" in (folder / "mine.html").read_text()
+
+
+@pytest.mark.slow
+def test_the_command_line_makes_the_same_records(folder: Path) -> None:
+    (command,) = blocks("")
+    program, *arguments = shlex.split(command)
+    assert program == "smoothcert"
+    done = subprocess.run(
+        [sys.executable, "-m", "smoothcert", *arguments], cwd=folder, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    mine, again = (sc.Run.open(folder / "runs" / name) for name in ("mine", "again"))
+    assert [(r.index, r.label) for r in mine.records()] == [(r.index, r.label) for r in again.records()]
+    assert [c.to_json() for c in mine.certificates()] == [c.to_json() for c in again.certificates()]
