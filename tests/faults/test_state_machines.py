@@ -34,8 +34,9 @@ from smoothcert.runs import Record, Run
 
 CERTIFY, INSERTS = Certify(), Inserts()
 PLAN = tuple(range(12))
+PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # kills need no disk, and flushing one takes long
 SETTINGS = settings(
-    max_examples=40, stateful_step_count=25, deadline=None, derandomize=True, database=None,
+    max_examples=100, stateful_step_count=25, deadline=None, derandomize=True, database=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 
@@ -55,7 +56,7 @@ class Runs(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="smoothcert-run-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="smoothcert-run-", dir=PLACE))
         self.path = self.folder / "run"
         self.acknowledged: list[int] = []
         self.open: tuple[ExitStack, Any] | None = None
@@ -174,7 +175,7 @@ class Memories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.folder = Path(tempfile.mkdtemp(prefix="smoothcert-memory-"))
+        self.folder = Path(tempfile.mkdtemp(prefix="smoothcert-memory-", dir=PLACE))
         self.path = self.folder / "m.sqlite"
         self.handles: list[Memory | None] = [None, None]
         self.balls: list[tuple[np.ndarray, int, float]] = []
