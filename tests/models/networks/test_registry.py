@@ -1,3 +1,6 @@
+import subprocess
+import sys
+
 import pytest
 import torch
 from torch import nn
@@ -10,7 +13,10 @@ DIGITS = Architecture("lenet", 10, (1, 8, 8))
 
 
 def test_every_promised_name_is_registered():
-    assert names() == (
+    """In a process of its own: other tests register networks of theirs."""
+    code = "from smoothcert.models import names; print(*names())"
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert said.split() == [
         "alexnet",
         "cifar-resnet110",
         "cifar-resnet20",
@@ -25,7 +31,7 @@ def test_every_promised_name_is_registered():
         "resnet50",
         "vgg16",
         "vgg19",
-    )
+    ]
 
 
 def test_normalisation_is_the_first_layer_exactly_when_given():
