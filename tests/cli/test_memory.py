@@ -32,6 +32,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save(path / "net.safetensors", model, spec, {"noise": Gaussian(0.25).describe()})
     done = certify(path, path / "run", path / "m.sqlite")
     assert done.exit_code == 0, done.output
+    assert not (path / "m.sqlite-wal").exists(), "closed: the file alone is the memory"
     images = load("digits", "test").tensors([0, 1]).numpy()
     np.save(path / "there.npy", images)
     return path

@@ -18,7 +18,7 @@ def info(where: Where, as_json: o.AsJson = False) -> None:
     """Say whose memory it is, and how many regions it has."""
     from smoothcert.workflows import memory as workflow
 
-    about = workflow.open_existing(where).info()
+    about = workflow.info(where)
     if as_json:
         say_json(about)
     else:
@@ -27,17 +27,16 @@ def info(where: Where, as_json: o.AsJson = False) -> None:
 
 def check(where: Where, as_json: o.AsJson = False) -> None:
     """Check the whole store: every region as it was written, no two of different classes overlap. Status 1: not so."""
-    from smoothcert.workflows.memory import open_existing
+    from smoothcert.workflows import memory as workflow
 
-    memory = open_existing(where)
-    found = memory.check()
+    regions, found = workflow.check(where)
     if as_json:
-        say_json({"regions": len(memory) if not found else None, "findings": found})
+        say_json({"regions": regions, "findings": found})
     elif found:
         rest = [f"and {len(found) - MOST_ROWS} more; --json lists all"] if len(found) > MOST_ROWS else []
         say("\n".join([*found[:MOST_ROWS], *rest]))
     else:
-        say(f"{len(memory)} regions hold: each as it was written, none of different classes overlap")
+        say(f"{regions} regions hold: each as it was written, none of different classes overlap")
     raise typer.Exit(int(bool(found)))
 
 

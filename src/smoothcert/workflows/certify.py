@@ -19,6 +19,7 @@ from smoothcert.runs import Record
 from smoothcert.runs.evaluations import add_evaluations
 from smoothcert.runs.made import command_line
 from smoothcert.workflows.choices import NoiseChoice, SearchChoice, resolve_noise
+from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
 from smoothcert.workflows.of_run import resumed_backend
 from smoothcert.workflows.outcome import Outcome
@@ -31,7 +32,6 @@ from smoothcert.workflows.sources import (
     calibration_inputs,
     is_eight_bit,
     open_data,
-    open_memory,
     open_model,
     using_out,
 )
@@ -93,42 +93,42 @@ def certify(
     with using_out(out):
         earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
     backend, batch_size = resumed_backend(earlier, backend, batch_size)
-    remembered = open_memory(memory)
-    calibrating, named = calibration_inputs(backend, calibration, data, data_root)
-    classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
-    smoothed = Smoothed(
-        classifier.model,
-        num_classes=classifier.num_classes,
-        noise=resolve_noise(noise, classifier.details, eight_bit=is_eight_bit(dataset)),
-        seed=seed,
-        device=classifier.device,
-        batch_size=batch_size,
-        workers=workers,
-        pool=pool,
-        backend=backend,
-        calibration=calibrating,
-        search=found,
-        memory=remembered,
-        input_range=dataset.input_range,
-        input_shape=tuple(dataset.inputs.shape[1:]),
-    )
-    if held_out := classifier.details.get("held_out"):
-        chosen = dataset.tensors(subset.indices(len(dataset)))
-        name = data if isinstance(data, str | Path) else dataset.name
-        ensembles.refuse_overlap(set(held_out), chosen, f"--data {name}")
-    if earlier is not None:
-        refuse_other_memory(earlier, remembered)
-    if one_sided := _one_sided(dataset, subset):
-        observer.warned(one_sided)
-    config = run_config(smoothed, procedure, dataset, subset, replace(classifier.about, calibration=named))
-    with using_out(out):
-        run = Run.start(out, config, command=command_line(command))
-    run.data = dataset
-    calls = MemberCalls()
-    certify_observed(run, smoothed, procedure, dataset, observer, calls)
+    with opened_memory(memory) as remembered:
+        calibrating, named = calibration_inputs(backend, calibration, data, data_root)
+        classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
+        smoothed = Smoothed(
+            classifier.model,
+            num_classes=classifier.num_classes,
+            noise=resolve_noise(noise, classifier.details, eight_bit=is_eight_bit(dataset)),
+            seed=seed,
+            device=classifier.device,
+            batch_size=batch_size,
+            workers=workers,
+            pool=pool,
+            backend=backend,
+            calibration=calibrating,
+            search=found,
+            memory=remembered,
+            input_range=dataset.input_range,
+            input_shape=tuple(dataset.inputs.shape[1:]),
+        )
+        if held_out := classifier.details.get("held_out"):
+            chosen = dataset.tensors(subset.indices(len(dataset)))
+            name = data if isinstance(data, str | Path) else dataset.name
+            ensembles.refuse_overlap(set(held_out), chosen, f"--data {name}")
+        if earlier is not None:
+            refuse_other_memory(earlier, remembered)
+        if one_sided := _one_sided(dataset, subset):
+            observer.warned(one_sided)
+        config = run_config(smoothed, procedure, dataset, subset, replace(classifier.about, calibration=named))
+        with using_out(out):
+            run = Run.start(out, config, command=command_line(command))
+        run.data = dataset
+        calls = MemberCalls()
+        certify_observed(run, smoothed, procedure, dataset, observer, calls)
     if calls.per_member and isinstance(classifier.model, ensembles.Ensemble):
         observer.message(add_evaluations(out, calls.per_member, classifier.model.cost))
-    if found is not None and remembered is None:
+    if found is not None and memory is None:
         observer.warned(
             "each certificate is of its input's own classifier, and claims nothing about neighbours; for a claim about "
             "one classifier give --memory, and another --out"

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +15,32 @@ from smoothcert.core.files import writing_whole
 from smoothcert.memory import Memory
 
 
-def open_existing(where: str | Path) -> Memory:
-    """The memory; refused if nobody made it yet."""
-    memory = Memory(where)
-    if memory.owner is None:
-        raise InputError(f"memory {memory.name} does not exist; make one by smoothcert certify --memory")
-    return memory
+@contextmanager
+def opened_memory(where: Memory | str | Path | None, *, there: bool = False) -> Iterator[Memory | None]:
+    """The memory, closed at the end if it is opened here; with `there`, refused if nobody made it yet."""
+    opened = Memory(where) if isinstance(where, str | Path) else where
+    try:
+        if there and opened is not None and opened.owner is None:
+            raise InputError(f"memory {opened.name} does not exist; make one by smoothcert certify --memory")
+        yield opened
+    finally:
+        if opened is not None and opened is not where:
+            opened.close()
+
+
+def info(where: str | Path) -> dict[str, Any]:
+    """Whose memory it is, and how many regions it has."""
+    with opened_memory(where, there=True) as memory:
+        assert memory is not None
+        return memory.info()
+
+
+def check(where: str | Path) -> tuple[int | None, list[str]]:
+    """How many regions there are, if the whole store holds together; and what does not."""
+    with opened_memory(where, there=True) as memory:
+        assert memory is not None
+        found = memory.check()
+        return None if found else len(memory), found
 
 
 def in_words(about: dict[str, Any]) -> list[str]:
@@ -36,13 +58,15 @@ def export(where: str | Path, out: str | Path) -> int:
 
     Gives how many they are. A file that exists is refused.
     """
-    memory, out = open_existing(where), Path(out)
+    out = Path(out)
     if out.suffix != ".npz":
         raise InputError(f"--out must end in .npz, got {out}")
     if out.exists():
         raise InputError(f"{out} exists; give another --out")
-    regions = list(memory.regions())
-    shape = (len(regions), *(memory.owner or {})["shape"])
+    with opened_memory(where, there=True) as memory:
+        assert memory is not None
+        regions, owner = list(memory.regions()), memory.owner or {}
+    shape = (len(regions), *owner["shape"])
     with writing_whole(out, new=True) as file:
         np.savez(
             file,
@@ -50,6 +74,6 @@ def export(where: str | Path, out: str | Path) -> int:
             labels=np.array([region.label for region, _ in regions], dtype=np.int64),
             radii=np.array([region.radius for region, _ in regions], dtype=np.float64),
             about=np.array([region.about for region, _ in regions], dtype=np.str_),
-            owner=np.array(json.dumps(memory.owner)),
+            owner=np.array(json.dumps(owner)),
         )
     return len(regions)

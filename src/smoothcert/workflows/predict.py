@@ -20,9 +20,10 @@ from smoothcert.noise import Noise
 from smoothcert.procedures import Predict, Prediction
 from smoothcert.runs import Run
 from smoothcert.workflows.choices import NoiseChoice, resolve_noise
+from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.of_run import rebuilt, run_calibration, run_model
-from smoothcert.workflows.sources import Classifier, ModelSource, calibration_inputs, open_memory, open_model
+from smoothcert.workflows.sources import Classifier, ModelSource, calibration_inputs, open_model
 
 
 @dataclass(frozen=True)
@@ -77,33 +78,33 @@ def predict(
         raise InputError(
             f"--seed does not go with {opened.path}, whose seed decides the sigma of each input; leave it out"
         )
-    remembered = open_memory(memory, there=True)
-    classifier = open_model(model, device=device) if opened is None else run_model(opened, model, device=device)
-    shape = classifier.input_shape
-    if shape is None:
-        raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")
-    batches = [(Path(path), *_read(Path(path), shape)) for path in inputs]
-    if opened is not None:
-        calibrating = run_calibration(opened, calibration, None, data_root)
-        smoothed = _certified(opened, classifier, seed, workers, calibrating, remembered, observer)
-    else:
-        eight_bit = all(is_8_bit for _, _, is_8_bit in batches)
-        how = running or Running()
-        smoothed = Smoothed(
-            classifier.model,
-            num_classes=classifier.num_classes,
-            noise=resolve_noise(how.noise, classifier.details, eight_bit=eight_bit),
-            seed=seed or 0,
-            batch_size=how.batch_size,
-            workers=workers,
-            backend=how.backend,
-            calibration=calibration_inputs(how.backend, calibration, None, data_root)[0],
-            memory=remembered,
-            input_range=(0, 1),
-            input_shape=shape,
-        )
-    sources = [path for path, batch, _ in batches for _ in batch]
-    predictions = smoothed.predict(torch.cat([batch for _, batch, _ in batches]), procedure or Predict())
+    with opened_memory(memory, there=True) as remembered:
+        classifier = open_model(model, device=device) if opened is None else run_model(opened, model, device=device)
+        shape = classifier.input_shape
+        if shape is None:
+            raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")
+        batches = [(Path(path), *_read(Path(path), shape)) for path in inputs]
+        if opened is not None:
+            calibrating = run_calibration(opened, calibration, None, data_root)
+            smoothed = _certified(opened, classifier, seed, workers, calibrating, remembered, observer)
+        else:
+            eight_bit = all(is_8_bit for _, _, is_8_bit in batches)
+            how = running or Running()
+            smoothed = Smoothed(
+                classifier.model,
+                num_classes=classifier.num_classes,
+                noise=resolve_noise(how.noise, classifier.details, eight_bit=eight_bit),
+                seed=seed or 0,
+                batch_size=how.batch_size,
+                workers=workers,
+                backend=how.backend,
+                calibration=calibration_inputs(how.backend, calibration, None, data_root)[0],
+                memory=remembered,
+                input_range=(0, 1),
+                input_shape=shape,
+            )
+        sources = [path for path, batch, _ in batches for _ in batch]
+        predictions = smoothed.predict(torch.cat([batch for _, batch, _ in batches]), procedure or Predict())
     names = classifier.class_names
     return [
         Answer(source, None if answer.abstained else names[answer.label], answer)

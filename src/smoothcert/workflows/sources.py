@@ -16,7 +16,6 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of, evaluating
 from smoothcert.datasets import Dataset, Subset
 from smoothcert.engine.backends import BACKENDS
-from smoothcert.memory import Memory
 from smoothcert.models import Architecture, Checkpoint, ensembles, save
 from smoothcert.runs import ModelConfig
 
@@ -153,16 +152,6 @@ def open_data(source: DataSource, split: str = "test", *, root: Path | None = No
         elif text.startswith(str(source)):
             text = f"{called} {text}"
         raise InputError(text) from None
-
-
-def open_memory(where: Memory | str | Path | None, *, there: bool = False) -> Memory | None:
-    """The memory; with `there`, refused if nobody made it yet."""
-    if where is None:
-        return None
-    opened = where if isinstance(where, Memory) else Memory(where)
-    if there and opened.owner is None:
-        raise InputError(f"memory {opened.name} does not exist; make one by smoothcert certify --memory")
-    return opened
 
 
 @contextmanager

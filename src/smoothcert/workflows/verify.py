@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from smoothcert.audit import Audit, audit_run
 from smoothcert.core.errors import InputError
 from smoothcert.runs import Finding, Run
+from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import SILENT, Observer, task
 
 if TYPE_CHECKING:
@@ -112,25 +113,21 @@ def verify(
     only_drawing = fresh is not None or share != 1.0 or calibration is not None
     if model is None and (only_drawing or (data is not None and memory is None)):
         raise InputError("--share, --fresh, --calibration and --data need the model: give --model CKPT")
-    remembered = None
-    if memory is not None:
-        from smoothcert.workflows.sources import open_memory  # noqa: PLC0415 (level 1 does not wait for torch)
-
-        remembered = open_memory(memory, there=True)
-    audit = audit_run(opened)
-    further = _Further()
-    if model is not None:
-        drawing = _Drawing(model, data, data_root, share, fresh, device, workers, calibration)
-        further = _draw(opened, audit, drawing, secrets.randbits(63) if pick is None else pick, observer)
-    if remembered is not None:
-        _ask_memory(opened, audit, further, remembered, data, data_root)
-    elif opened.config.memory is not None:
-        further.notes += _without_memory(audit)
+    with opened_memory(memory, there=True) as remembered:
+        audit = audit_run(opened)
+        further = _Further()
+        if model is not None:
+            drawing = _Drawing(model, data, data_root, share, fresh, device, workers, calibration)
+            further = _draw(opened, audit, drawing, secrets.randbits(63) if pick is None else pick, observer)
+        if remembered is not None:
+            _ask_memory(opened, audit, further, remembered, data, data_root)
+        elif opened.config.memory is not None:
+            further.notes += _without_memory(audit)
     return Verification(
         planned=audit.planned,
         recorded=len(audit.records),
-        holding=audit.holding(further.findings, memory_asked=remembered is not None),
-        unbacked=0 if remembered is not None else len(audit.of_memory),
+        holding=audit.holding(further.findings, memory_asked=memory is not None),
+        unbacked=0 if memory is not None else len(audit.of_memory),
         findings=(*audit.findings, *further.findings),
         levels=(LEVEL_1, *further.levels),
         notes=tuple(further.notes),
