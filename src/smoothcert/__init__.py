@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from smoothcert.procedures import ABSTAIN as ABSTAIN
     from smoothcert.procedures import Budgeted as Budgeted
     from smoothcert.procedures import Certificate as Certificate
+    from smoothcert.procedures import Certificates as Certificates
     from smoothcert.procedures import Fixed as Fixed
     from smoothcert.procedures import Predict as Predict
     from smoothcert.procedures import Prediction as Prediction
@@ -72,6 +73,7 @@ _HOMES = {
         "ABSTAIN",
         "Budgeted",
         "Certificate",
+        "Certificates",
         "Fixed",
         "Predict",
         "Prediction",

@@ -36,6 +36,7 @@ def training_config(recipe: Recipe, data: Dataset, *, seed: int, device: str) ->
 
 def architecture_of(recipe: Recipe, data: Dataset) -> Architecture:
     """The network for these images; other images than those of the recipe will do if they have as many channels."""
+    data.require_labels("training")
     shape = data.inputs.shape[1:]
     channels = CHANNELS.get(recipe.data, shape[0])  # of data from outside nobody knows
     if len(shape) != 3 or shape[0] != channels:
@@ -115,6 +116,7 @@ def train_recipe(
         if group.rank == 0:
             about = {"objective": objective.describe(), "noise": objective.noise.describe(), "epochs": recipe.epochs}
             versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__}
+            about["class_names"] = list(data.class_names)
             details = config | about | {"versions": versions, "accuracy_under_noise": history[-1].accuracy}
             models.save(folder.model, model, architecture, json.loads(json.dumps(details)))
         group.gather(None)  # nobody leaves before the model is written
