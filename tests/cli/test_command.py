@@ -59,7 +59,7 @@ def test_no_function_of_the_command_line_is_long() -> None:
     import smoothcert.cli
 
     files = sorted(Path(smoothcert.cli.__file__).parent.glob("*.py"))
-    assert sum(len(file.read_text().splitlines()) for file in files) < 1200
+    assert max(len(file.read_text().splitlines()) for file in files) <= 160  # a file per command, and no room in it
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef):
@@ -165,7 +165,7 @@ def test_paths_that_are_not_utf_8_work(tmp_path: Path) -> None:
         (["certify", "--data", "bad.npz", "--out", "run"], "--data bad.npz cannot be read as a data set"),
         (["certify", "--data", "digits", "--out", "file/run"], "--out file/run cannot be used (Not a directory)"),
         (["certify", "--data", "digits", "--out", "file"], "file exists and is not a run; give another --out"),
-        (["predict", "--input", "file"], "--input file cannot be read as an image or an .npy array"),
+        (["predict", "--input", "file"], "--input file cannot be read as an image, a folder of images or an .npy array"),
         (["ensemble", "rank", "--data", "nowhere"], "--data 'nowhere' is neither a data set"),
     ],
 )

@@ -24,6 +24,7 @@ EXAMPLES = {
         "attack --run runs/a --model net.safetensors --figure attack.png",
         "attack --run runs/a --model net.safetensors --attack autoattack --limit 100",
     ),
+    "board": ("board runs/a", "board runs/a runs/b --radii 0.25,0.5"),
     "demo": ("demo", "demo --sigma 0.25 --epochs 5 --out show"),
     "ensemble make": (
         "ensemble make --model a.safetensors --model b.safetensors --out two.json",
