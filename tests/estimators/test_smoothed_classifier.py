@@ -75,16 +75,23 @@ def test_it_is_cloned_searched_piped_and_pickled(half_planes):
     assert (again.predict(rows[:30]) == search.predict(rows[:30])).all()
 
 
-def test_noisy_copies_make_radii_larger(half_planes):
+class Recording(LogisticRegression):
+    def fit(self, X, y):
+        self.seen_ = X, y
+        return super().fit(X, y)
+
+
+def test_noisy_copies_are_fitted_beside_the_rows(half_planes):
     rows, labels, _ = half_planes
-    tree, noise = DecisionTreeClassifier(random_state=0), sc.Gaussian(sigma=0.5)
-    mean = []
-    for copies in (0, 20):
-        model = sc.SmoothedClassifier(tree, noise=noise, noisy_copies=copies).fit(rows[:200], labels[:200])
-        found = model.certify(rows[200:240], sc.Fixed(n=500))
-        truth = [name == model.classes_[c.label] for name, c in zip(labels[200:240], found, strict=True)]
-        mean.append(np.mean([c.radius * right for c, right in zip(found, truth, strict=True)]))
-    assert mean[1] > 1.1 * mean[0]
+    model = sc.SmoothedClassifier(Recording(), noise=sc.Gaussian(sigma=0.5), noisy_copies=3).fit(rows, labels)
+    x, y = model.estimator_.seen_
+    n = len(rows)
+    assert x.shape == (4 * n, 2)
+    assert (y == np.tile(labels, 4)).all()
+    assert (x[:n] == rows.astype(np.float32)).all()
+    added = (x[n:] - np.tile(rows, (3, 1))).ravel()
+    assert abs(added.std() - 0.5) < 5 * 0.5 / np.sqrt(2 * added.size)
+    assert abs(added.mean()) < 5 * 0.5 / np.sqrt(added.size)
 
 
 def test_a_table_of_certificates_names_the_classes(half_planes):

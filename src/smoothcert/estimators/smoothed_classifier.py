@@ -39,7 +39,8 @@ class SmoothedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         noise: what is added, and so in which norm certificates speak. Default: `Gaussian(sigma=0.25)`, drawn in float32
             without a grid, since a table has no grid.
         noisy_copies: so many noisy copies of every row are fitted beside the rows themselves. A classifier that never
-            saw noise is certified at small radii only (Cohen et al. 2019, section 3.3).
+            saw noise may be certified at small radii only (Cohen et al. 2019, section 3.3); where it was good under
+            noise already, copies can cost some. Try both.
         n: draws per row of `predict` and `predict_proba`.
         random_state: the seed of all draws, a whole number.
 

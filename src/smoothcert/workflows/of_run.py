@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -35,10 +36,15 @@ def run_data(run: Run, given: DataSource | None, root: Path | None) -> Dataset:
     else:
         shape = (run.config.model.architecture or {}).get("input_shape")
         dataset = open_data(given, about.split, root=root, called="--data", read=read_as(about), shape=shape)
-    names = run.config.class_names
-    if set(dataset.class_names) < set(names) or sorted(dataset.class_names) == sorted(names):
-        dataset = datasets.with_class_names(dataset, names, said_by=str(run.path))  # folders, numbered as then
+    dataset = numbered_as(dataset, run.config.class_names)
     refuse_other_data(run, dataset)
+    return dataset
+
+
+def numbered_as(dataset: Dataset, names: Sequence[str]) -> Dataset:
+    """Folders with the numbers that a run gave their classes, if it knows them all; else as they are."""
+    if set(dataset.class_names) < set(names) or sorted(dataset.class_names) == sorted(names):
+        return datasets.with_class_names(dataset, names, said_by="the run")
     return dataset
 
 

@@ -80,6 +80,10 @@ def _datasets(
         if key not in loaded:
             loaded[key] = _load(source, split, root, about, must=given is not None)
         dataset = loaded[key]
+        if not isinstance(dataset, str):
+            from smoothcert.workflows.of_run import numbered_as  # noqa: PLC0415
+
+            dataset = numbered_as(dataset, result.class_names)
         reason = dataset if isinstance(dataset, str) else _other(dataset, result)
         if isinstance(dataset, str) or reason:
             missing.setdefault(str(reason), []).append(result.name)
@@ -109,28 +113,32 @@ def _other(dataset: Dataset, result: Results) -> str:
     """Why these are not the data of the result, or "". A log names no fingerprint: its labels must agree."""
     about = result.settings.data
     if about is not None:
-        same = about.fingerprint == dataset.fingerprint  # of files where they are read one by one: see `Pictures`
+        # A fingerprint may be of files alone: records name inputs by content.
+        same = about.fingerprint == dataset.fingerprint and _same_inputs(dataset, result)
     else:
         same = all(r.index < len(dataset) and r.label == dataset.labels[r.index] for r in result.records)
     return "" if same else f"the data set {dataset.name} at hand is not the one that was certified; give --data"
 
 
+def _same_inputs(dataset: Dataset, result: Results) -> bool:
+    from smoothcert.core.randomness import input_id  # noqa: PLC0415
+
+    certificates = {record.index: record.certificate for record in result.records}
+    for part in dataset.parts(sorted(certificates)):
+        for index, x in zip(part, dataset.tensors(part), strict=True):
+            certificate = certificates[index]
+            if certificate is not None and certificate.input_id not in ("", input_id(x)):
+                return False
+    return True
+
+
 class Pictures(Mapping[int, Any]):
-    """The images of a result's inputs, each read when it is drawn, and only if it still is what was certified."""
+    """The images of a result's inputs, each read when it is drawn."""
 
     def __init__(self, dataset: Dataset, result: Results) -> None:
-        certificates = {record.index: record.certificate for record in result.records}
-        self._ids = {index: found.input_id for index, found in certificates.items() if found is not None}
         self._dataset, self._indices = dataset, sorted(result.indices)
 
     def __getitem__(self, index: int) -> Any:
-        from smoothcert.core.randomness import input_id  # noqa: PLC0415
-
-        if self._ids.get(index) not in (None, "", input_id(self._dataset.tensors([index])[0])):
-            raise InputError(
-                f"--data: input {index} ({self._dataset.input_name(index)}) is not the one that was certified; give "
-                "the same data, or --no-images"
-            )
         return self._dataset.inputs[index]
 
     def __iter__(self) -> Iterator[int]:
