@@ -2,6 +2,7 @@
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -122,7 +123,8 @@ def test_inputs_without_labels_are_certified_and_nothing_is_right_or_wrong(place
     assert summary["unlabelled"]
     good("report", unlabelled_run, "--out", place / "unlabelled.html")
     assert "have no label" in (place / "unlabelled.html").read_text()
-    compared = good("compare", unlabelled_run, unlabelled_run.parent / "unlabelled")
+    shutil.copytree(unlabelled_run, place / "copy")
+    compared = good("compare", unlabelled_run, place / "copy")
     assert "share 3 inputs" in compared.stdout
     inputs = (place / "pets" / "dog" / "a.png", place / "pets" / "cat")
     model = ("--model", place / "colour.safetensors")

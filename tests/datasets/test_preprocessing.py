@@ -31,7 +31,8 @@ def test_halving_is_worked_out_by_hand():
 @pytest.mark.parametrize(
     ("size", "resize", "becomes"),
     [((500, 375), "256", (341, 256)), ((375, 500), "256", (256, 341)), ((8, 8), "3", (3, 3)),
-     ((9000, 1), "1", (9000, 1)), ((64, 48), "10x20", (10, 20)), ((300, 2), "1", (150, 1)), ((2, 300), " 1 ", (1, 150))],
+     ((9000, 1), "1", (9000, 1)), ((64, 48), "10x20", (10, 20)), ((300, 2), "1", (150, 1)),
+     ((2, 300), " 1 ", (1, 150))],
 )  # fmt: skip
 def test_the_shorter_side_is_as_asked_and_the_longer_in_proportion(size, resize, becomes):
     assert Preprocessing(resize=resize).size_of(size) == becomes
