@@ -146,7 +146,7 @@ def test_where_the_output_is_no_terminal_progress_is_in_the_log(tmp_path: Path) 
     assert "certify: started" in log.read_text(), "at once"
     _, errors = process.communicate()
     assert process.returncode == 0, errors
-    assert errors.startswith("certify: done in ")
+    assert errors.startswith("certify: started\n")
     assert "certify: done in" in log.read_text().splitlines()[-1]
 
 
