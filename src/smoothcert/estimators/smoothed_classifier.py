@@ -90,7 +90,8 @@ class SmoothedClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         It estimates P(f(x + noise) = class), which certificates bound. It does not say how likely a class is the truth.
         """
         votes = self._votes(X)
-        return votes / votes.sum(axis=1, keepdims=True)
+        shares: npt.NDArray[np.float64] = votes / votes.sum(axis=1, keepdims=True)
+        return shares
 
     def certify(self, X: Any, procedure: Procedure | None = None) -> Certificates:
         """A certificate per row: no perturbation below its radius changes the smoothed classifier's answer.
