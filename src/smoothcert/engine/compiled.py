@@ -21,7 +21,7 @@ from smoothcert.engine.model_errors import explained
 from smoothcert.engine.model_watch import ModelWatch
 from smoothcert.engine.pools.base import refuse_another_identity
 from smoothcert.engine.pools.threads import default_workers
-from smoothcert.models import fingerprint
+from smoothcert.models import Foreign, fingerprint
 from smoothcert.noise import Noise
 
 CALIBRATION_ROWS = 512
@@ -231,7 +231,8 @@ class ModelCompiler:
         """Whether how it is run depends on the shape: a backend, folded norms, or a probe of several blocks."""
         assert isinstance(self._model, nn.Module)
         several = self._device.type == "cpu" and (self._rows or default_rows(self._model, self._device)) > BLOCK
-        return self._backend != "eager" or several or any(isinstance(m, _NORMS) for m in self._model.modules())
+        parts = (*_NORMS, Foreign)
+        return self._backend != "eager" or several or any(isinstance(m, parts) for m in self._model.modules())
 
 
 def threads_of(model: Model, device: torch.device, workers: int) -> int:
