@@ -15,6 +15,7 @@ from smoothcert.cli import (
     demo,
     ensemble,
     memory,
+    model,
     predict,
     recipes,
     report,
@@ -70,6 +71,12 @@ _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_i
 for _look in (memory.info, memory.check, memory.export):
     _memory.command(cls=ListingCommand)(command(_look))
 app.add_typer(_memory, name="memory")
+
+
+_model = typer.Typer(help="Models of any format: what one is, one file of it, ONNX of it.", no_args_is_help=True)
+for _called, _does in (("import", model.import_), ("info", model.info), ("export", model.export)):
+    _model.command(_called, cls=ListingCommand)(command(_does))
+app.add_typer(_model, name="model")
 
 
 def repeat_radius_option(arguments: list[str]) -> list[str]:

@@ -22,10 +22,12 @@ from smoothcert.core.errors import InputError
 from smoothcert.models.fingerprint import fingerprint
 from smoothcert.models.foreign import Foreign
 from smoothcert.models.formats.checkpoint import Checkpoint, Signature
+from smoothcert.models.formats.onnx_export import quiet
 from smoothcert.models.formats.reading import check_device, is_exported, model_bytes
 from smoothcert.models.formats.registry import FORMATS, Format
 
 AGAIN = "export it again with torch.export.save"
+_LOGGERS = ("torch.export", "torch.export.pt2_archive._package", "torch._export.serde.serialize")
 _FORCED, _LOCK = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", threading.Lock()
 
 
@@ -65,7 +67,7 @@ def load(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
     content = model_bytes(path)
     _refuse_pickles(path, content)
     try:
-        with _weights_only():
+        with _weights_only(), quiet(*_LOGGERS):
             program = torch.export.load(io.BytesIO(content))
         network = program.module(check_guards=False)
         for part in network.modules():

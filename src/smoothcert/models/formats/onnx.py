@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping
 from importlib.util import find_spec
 from pathlib import Path
@@ -53,6 +54,14 @@ class OnnxModel(Foreign):
         whole = onnx_graph.only_output(onnx_graph.inlined("the graph", model, self.external), self.about.output)
         packed: bytes = whole.SerializeToString(deterministic=True)
         return packed
+
+    def parameter_count(self) -> int:
+        """Numbers in its weights."""
+        import onnx  # noqa: PLC0415 (an extra)
+
+        graph = onnx.load_model_from_string(self.graph).graph
+        real = (one for one in graph.initializer if one.data_type in onnx_graph.WEIGHTS)
+        return sum(math.prod(one.dims) for one in real)
 
     def scores(self, x: Tensor) -> Tensor:
         """By ONNX Runtime; there are no gradients."""

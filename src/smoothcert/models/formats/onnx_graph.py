@@ -15,6 +15,7 @@ DOMAINS = {"", "ai.onnx", "ai.onnx.ml", "com.microsoft"}  # whose operators the 
 RANDOM = {"RandomNormal", "RandomNormalLike", "RandomUniform", "RandomUniformLike", "Multinomial", "Bernoulli"}
 TAKEN = {1: "float32", 10: "float16", 11: "float64"}  # TensorProto.DataType
 EIGHT_BITS = {2, 3}  # uint8, int8
+WEIGHTS = {*TAKEN, *EIGHT_BITS, 16}  # and bfloat16
 
 
 @dataclass(frozen=True)
@@ -174,24 +175,25 @@ def _beside(path: Path, location: str) -> Path:
     return target
 
 
-def _graphs(graph: Any) -> Iterator[Any]:
+def graphs(graph: Any) -> Iterator[Any]:
+    """A graph, and those inside of its nodes."""
     yield graph
     for node in graph.node:
         for attribute in node.attribute:
             for inner in (*([attribute.g] if attribute.HasField("g") else []), *attribute.graphs):
-                yield from _graphs(inner)
+                yield from graphs(inner)
 
 
 def _nodes(model: Any) -> Iterator[Any]:
     for body in (model.graph, *model.functions):
-        for graph in _graphs(body):
+        for graph in graphs(body):
             yield from graph.node
 
 
 def _tensors(model: Any) -> Iterator[Any]:
     """Every tensor of numbers: initialisers, and constants in nodes."""
     for body in (model.graph, *model.functions):
-        for graph in _graphs(body):
+        for graph in graphs(body):
             yield from getattr(graph, "initializer", ())
             for sparse in getattr(graph, "sparse_initializer", ()):
                 yield from (sparse.values, sparse.indices)

@@ -21,6 +21,7 @@ from torch import Tensor
 from smoothcert.core.errors import InputError
 from smoothcert.models.fingerprint import fingerprint
 from smoothcert.models.formats.checkpoint import Checkpoint
+from smoothcert.models.formats.onnx_export import quiet
 from smoothcert.models.formats.reading import check_device, is_pickled, model_bytes
 from smoothcert.models.formats.registry import FORMATS, Format
 from smoothcert.models.formats.safetensors import with_weights
@@ -106,7 +107,8 @@ def _content(path: Path) -> tuple[str | None, dict[str, Tensor]]:
             raise InputError(f"{path} is not a whole safetensors file; copy or save it again") from error
         return None, tensors
     try:
-        found: Any = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
+        with quiet():
+            found: Any = torch.load(io.BytesIO(content), map_location="cpu", weights_only=True)
     except Exception as error:  # of the reader of pickles, on what is damaged or is more than weights
         raise InputError(
             f"{path} cannot be read as weights alone (a pickle may run code, so nothing else in it is read); save the "

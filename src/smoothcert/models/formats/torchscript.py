@@ -14,6 +14,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.models.fingerprint import fingerprint
 from smoothcert.models.foreign import Foreign
 from smoothcert.models.formats.checkpoint import Checkpoint, Signature
+from smoothcert.models.formats.onnx_export import quiet
 from smoothcert.models.formats.reading import check_device, is_torchscript, model_bytes
 from smoothcert.models.formats.registry import FORMATS, Format
 
@@ -40,9 +41,10 @@ def load(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
     """Read a TorchScript archive, in evaluation mode. Its code is TorchScript, which torch runs and not Python."""
     content = model_bytes(path)
     try:
-        network = torch.jit.load(  # type: ignore[no-untyped-call]
-            io.BytesIO(content), map_location="cpu"
-        ).eval()
+        with quiet():  # torch says that TorchScript is old
+            network = torch.jit.load(  # type: ignore[no-untyped-call]
+                io.BytesIO(content), map_location="cpu"
+            ).eval()
     except Exception as error:  # whatever torch raises on bytes that are damaged
         raise InputError(f"{path} is not a whole TorchScript file; copy or save it again") from error
     model = ScriptModel(network, hashlib.sha256(content).hexdigest()).to(check_device(device)).eval()
