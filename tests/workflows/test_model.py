@@ -64,7 +64,7 @@ def test_a_model_of_other_data_is_said_to_be_one() -> None:
 
 @pytest.fixture(scope="module")
 def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A checkpoint that reads digits behind a normalisation that it does not have inside: mean .5, deviation .5."""
+    """A checkpoint that reads digits under noise, behind a normalisation that it does not have inside."""
     folder = tmp_path_factory.mktemp("digits")
     spec = Architecture("lenet", 10, (1, 8, 8))
     data = sc.datasets.load("digits", "train")
@@ -73,8 +73,9 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     torch.manual_seed(0)
     for _ in range(60):
-        rows = torch.randint(0, len(x), (128,))
-        loss = nn.functional.cross_entropy(model((x[rows] - 0.5) / 0.5 * 3), y[rows])
+        rows = torch.randint(0, len(x), (64,))
+        noisy = x[rows] + 0.25 * torch.randn(64, 1, 8, 8)
+        loss = nn.functional.cross_entropy(model((noisy - 0.5) / 0.1666667), y[rows])
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
