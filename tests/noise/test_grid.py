@@ -16,7 +16,17 @@ from scipy import stats
 from smoothcert.core.randomness import generator
 from smoothcert.noise import grid
 from smoothcert.noise.gaussian import GaussianLaw
-from smoothcert.noise.grid import KEY_BITS, OPEN, REST_BITS, RoundedLaw, draw_steps, finish, resolve, tables, thresholds
+from smoothcert.noise.grid import (
+    KEY_BITS,
+    OPEN,
+    REST_BITS,
+    RoundedLaw,
+    decide,
+    draw_steps,
+    resolve,
+    tables,
+    thresholds,
+)
 from smoothcert.noise.uniform import UniformLaw
 
 CPU = torch.device("cpu")
@@ -28,7 +38,7 @@ LAWS: list[RoundedLaw] = [
 every_law = pytest.mark.parametrize("law", LAWS, ids=str)
 
 
-def never() -> int:
+def never(*_: int) -> int:
     raise AssertionError("64 bits decide")
 
 
@@ -74,7 +84,7 @@ def test_moments_of_the_table(law: RoundedLaw) -> None:
 @every_law
 def test_every_cell_that_decides_is_inside_one_interval(law: RoundedLaw) -> None:
     """All 2^16, in whole numbers: a decided cell has thresholds outside only, an open one has one inside."""
-    floors, table, reach = thresholds(law), tables(law, CPU), law.reach(KEY_BITS)
+    floors, table, reach = thresholds(law), tables(law), law.reach(KEY_BITS)
     opened = 0
     for cell, value in enumerate(table.values.tolist()):
         low, high = cell << REST_BITS, (cell + 1) << REST_BITS  # U is in [low, high) / 2^64
@@ -93,8 +103,8 @@ def test_every_cell_that_decides_is_inside_one_interval(law: RoundedLaw) -> None
 
 @every_law
 def test_64_bits_give_what_many_digits_give(law: RoundedLaw) -> None:
-    """`finish` at, just below and just above thresholds, and at random, against the definition."""
-    table, floors, reach = tables(law, CPU), thresholds(law), law.reach(KEY_BITS)
+    """`decide` at, just below and just above thresholds, and at random, against the definition."""
+    table, floors, reach = tables(law), thresholds(law), law.reach(KEY_BITS)
     if not len(table.rest):
         assert reach == 0 or isinstance(law, GaussianLaw)
         return
@@ -105,9 +115,9 @@ def test_64_bits_give_what_many_digits_give(law: RoundedLaw) -> None:
     keys = [key for key in near if 0 <= key < ONE and key not in set(floors)]
     cells = {int(least) + ONE // 2 >> REST_BITS: a for a, least in enumerate(table.least)}
     keys = [key for key in keys if key >> REST_BITS in cells]
-    which = torch.tensor([cells[key >> REST_BITS] for key in keys])
-    rest = torch.tensor([key & grid.REST for key in keys])
-    steps = finish(law, table, which, rest, never).tolist()
+    which = np.array([cells[key >> REST_BITS] for key in keys])
+    rest = np.array([key & grid.REST for key in keys])
+    steps = decide(law, which, rest, never).tolist()
     assert steps == [bisect.bisect_right(floors, key) - reach for key in keys]
     assert steps[:50] == [resolve(law, key, KEY_BITS, never) for key in keys[:50]]
 
@@ -115,13 +125,13 @@ def test_64_bits_give_what_many_digits_give(law: RoundedLaw) -> None:
 def test_a_key_that_equals_a_threshold_takes_more_bits() -> None:
     law = GaussianLaw(0.25, 255)
     floors, reach = thresholds(law), law.reach(KEY_BITS)
-    table = tables(law, CPU)
+    table = tables(law)
     cells = {int(least) + ONE // 2 >> REST_BITS: a for a, least in enumerate(table.least)}
     for j in (-200, -3, -1, 0, 1, 60, 250):
         key = floors[j + reach]
-        which, rest = torch.tensor([cells[key >> REST_BITS]]), torch.tensor([key & grid.REST])
-        assert finish(law, table, which, rest, lambda: 0).tolist() == [j], "U is below the threshold"
-        assert finish(law, table, which, rest, lambda: ONE - 1).tolist() == [j + 1], "U is above"
+        which, rest = np.array([cells[key >> REST_BITS]]), np.array([key & grid.REST])
+        assert decide(law, which, rest, lambda _: 0).tolist() == [j], "U is below the threshold"
+        assert decide(law, which, rest, lambda _: ONE - 1).tolist() == [j + 1], "U is above"
         # 128 bits that again equal the threshold's, then one less or more.
         further = law.threshold(j, 2 * KEY_BITS)[0] & (ONE - 1)
         words = [iter([further, 0]), iter([further, ONE - 1])]
