@@ -12,7 +12,7 @@ import torch
 
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK
-from smoothcert.engine.backends import BackendTask, Executable, installed, prepare, same_votes
+from smoothcert.engine.backends import BackendTask, Executable, installed, packs, prepare
 
 # All in float32. Not int8: it is noticeably another classifier, so somebody must want it. Not compile: it takes a
 # minute to build, and the runtimes are as fast.
@@ -42,7 +42,7 @@ def fastest(task: BackendTask, *, rows: int | None, workers: int | None, cores: 
             warnings.simplefilter("ignore")  # a candidate that cannot run the model is only no candidate
             executable = prepare(name, other)
         if executable.description["name"] != name or (
-            rows is None and other.rows > BLOCK and not same_votes(executable, other)
+            rows is None and other.rows > BLOCK and not packs(executable, other)
         ):
             return
         rate = throughput(executable, other, count, SECONDS)
