@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
-from smoothcert.core.randomness import RowStream, input_id
+from smoothcert.core.randomness import BY_ROW, RowStream, input_id
 from smoothcert.engine import Compiled, Smoothed
 from smoothcert.engine.checks import PackingCheck, SplitCheck
 from smoothcert.engine.drawing import call_size
@@ -279,3 +279,22 @@ def test_a_purpose_goes_on_at_the_next_row() -> None:
             Gaussian(0.5).draw_rows(x, RowStream(5, input_id(x), purpose), row, out)
             wanted[hashlib.sha256(out[0].numpy().tobytes()).digest()] += 1
     assert recorder.rows == wanted
+
+
+@pytest.mark.parametrize("noise", [GRID, Laplace(0.5)], ids=str)
+def test_votes_are_drawn_again_from_the_record_alone(noise: Noise) -> None:
+    """Seed, input, purpose and numbers of draws stand in a certificate: with the model, that is all it takes."""
+    torch.manual_seed(1)
+    layer = nn.Linear(6, 3)
+    x = (torch.rand(2, 6) * 255).round() / 255
+    for row, certificate in enumerate(Smoothed(layer, 3, noise, seed=11).certify(x, OddAsks())):
+        assert certificate.stream == BY_ROW
+        again, used = Noise.from_description(certificate.noise), Counter[str]()
+        for purpose, tally in certificate.answers:
+            out = torch.empty(tally.draws, 6)
+            stream = RowStream(certificate.seed, certificate.input_id, purpose)
+            again.draw_rows(x[row], stream, used[purpose], out)
+            used[purpose] += tally.draws
+            with torch.no_grad():
+                votes = layer(out).argmax(dim=1).bincount(minlength=3)
+            assert tuple(votes.tolist()) == tally.votes

@@ -8,6 +8,7 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
@@ -15,7 +16,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import generator, input_id
 from smoothcert.engine.backends import AUTO, BACKENDS, BackendTask, Executable, default_rows, prepare
-from smoothcert.engine.backends.auto import fastest
+from smoothcert.engine.backends.auto import Say, fastest
 from smoothcert.engine.classifier import describe, snapshot
 from smoothcert.engine.model_errors import explained
 from smoothcert.engine.model_watch import ModelWatch
@@ -137,14 +138,14 @@ class ModelCompiler:
         self._identity: object = None  # of the model that is kept
         self._watch: ModelWatch | None = None
 
-    def compile(self, shape: Shape | None) -> Compiled:
-        """For inputs of this shape; without one only where the shape decides nothing."""
+    def compile(self, shape: Shape | None, say: Say = lambda _: None) -> Compiled:
+        """For inputs of this shape; without one only where the shape decides nothing. `say` hears what is measured."""
         with self._lock:
             if not self._is_current():
                 self._kept.clear()
                 self._watch, self._identity = None, None
             if shape not in self._kept:
-                self._kept[shape] = self._compile(shape)
+                self._kept[shape] = self._compile(shape, say)
             self._kept.move_to_end(shape)
             while len(self._kept) > SHAPES:
                 self._kept.popitem(last=False)
@@ -173,7 +174,7 @@ class ModelCompiler:
         self._watch = watch if same else None
         return same
 
-    def _compile(self, shape: Shape | None) -> Compiled:
+    def _compile(self, shape: Shape | None, say: Say) -> Compiled:
         model = self._model
         if shape is None and self._needs_shape():
             raise InputError(
@@ -192,12 +193,12 @@ class ModelCompiler:
         named = identity if isinstance(private, nn.Module) else None
         task = BackendTask(private, named, self._device, shape or (), rows)
         with explained(private, rows, shape or ()):
-            task, backend, executable, workers = self._prepared(task)
+            task, backend, executable, workers = self._prepared(task, say)
         threads = threads_of(self._device)
         description = about | _circumstances(task, threads) | {"backend": executable.description}
         return Compiled(task, backend, executable, self._num_classes, workers, threads, description)
 
-    def _prepared(self, task: BackendTask) -> tuple[BackendTask, str, Executable, int]:
+    def _prepared(self, task: BackendTask, say: Say) -> tuple[BackendTask, str, Executable, int]:
         """In which shape, by which backend, as what, and by how many workers it is run."""
         backend, executable, rows = self._backend, None, task.rows
         workers = self._workers or default_workers(self._model, self._device)
@@ -205,7 +206,7 @@ class ModelCompiler:
             # What has no fingerprint could be measured anew, and come out otherwise, at every call.
             backend = "eager"
             if task.fingerprint is not None and self._device.type == "cpu":
-                chosen = fastest(task, rows=self._rows, workers=self._workers, cores=workers)
+                chosen = fastest(task, rows=self._rows, workers=self._workers, cores=workers, say=say)
                 task, executable, workers = chosen.task, chosen.executable, chosen.workers
                 backend = str(executable.description["name"])
         elif BACKENDS[backend].int8:
@@ -251,4 +252,5 @@ def _circumstances(task: BackendTask, threads: int) -> dict[str, Any]:
         "deterministic": on_cpu or torch.are_deterministic_algorithms_enabled(),
         "matmul": torch.get_float32_matmul_precision(),
         "torch": torch.__version__,
+        "numpy": np.__version__,  # noise without a grid is computed by it
     }

@@ -82,7 +82,7 @@ class Drawing:
                 session=session,
                 seed=self.seed,
                 rows_per_call=self.compiled.rows,
-                packed=self._packed(session, batch, noise),
+                packed=self._packed(session, batch, noise, first_call=first_call),
                 call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
                 member_calls=member_calls,
             )
@@ -102,6 +102,7 @@ class Drawing:
             noise=progress.noise.describe(),
             classifier=self.compiled.description,
             seed=self.seed,
+            stream=progress.noise.stream_kind(self.compiled.device),
             input_id=progress.input_id,
         )
 
@@ -112,15 +113,16 @@ class Drawing:
         session.map([FixedFunctionCheck(x.clone(), noise, self.seed)])
         self.checked.setdefault(self.compiled, Found())
 
-    def _packed(self, session: Session, batch: Tensor, noise: Noise) -> bool:
+    def _packed(self, session: Session, batch: Tensor, noise: Noise, *, first_call: bool) -> bool:
         """Whether draws of several requests may share a call; found out once.
 
-        Of one input there is one request at a time, so that a function, which is run by one worker, gains nothing.
+        Of one input there is one request at a time: only several workers gain from cutting it as it suits them, and not
+        at the first call, because who asks once would pay more for finding out than is won.
         """
         compiled, found = self.compiled, self.checked[self.compiled]
         if compiled.device.type != "cpu":
             return True
-        if found.packed is None and (compiled.padded or compiled.workers > 1 or len(batch) > 1):
+        if found.packed is None and (len(batch) > 1 or (compiled.workers > 1 and not first_call)):
             (found.packed,) = session.map([PackingCheck(batch[0].clone(), noise, self.seed)])
         return bool(found.packed)
 

@@ -163,12 +163,13 @@ class Smoothed:
         """Seed of all draws."""
         return self._seed
 
-    def compile(self, shape: Sequence[int]) -> Compiled:
+    def compile(self, shape: Sequence[int], *, say: Callable[[str], None] = lambda _: None) -> Compiled:
         """The model as it is run for inputs of this shape: private copy, backend, rows, workers, identity.
 
-        Called for the user at first use, and kept as long as the model stays what it is.
+        Called for the user at first use, and kept as long as the model stays what it is. `say` hears what the backend
+        "auto" measures, in a few words at a time; what it chose for a model and shape is remembered in this process.
         """
-        return self._compiler.compile(tuple(shape))
+        return self._compiler.compile(tuple(shape), say)
 
     def describe(self, x: Inputs | None = None) -> dict[str, Any]:
         """What identifies the classifier that is sampled: weights, kind, dtype, and how it is run.

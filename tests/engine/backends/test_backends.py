@@ -134,7 +134,7 @@ def test_refusals(net: nn.Module, calibration: Tensor, monkeypatch: pytest.Monke
 
 def test_a_function_is_run_by_eager_also_for_auto() -> None:
     g = Smoothed(lambda x: x.flatten(1)[:, :CLASSES], CLASSES, NOISE, backend="auto")
-    assert g.describe()["backend"]["name"] == "eager"
+    assert g.describe(torch.rand(2, 6))["backend"]["name"] == "eager"
     assert len(g.certify(torch.rand(2, 6), QUICK)) == 2
 
 
