@@ -60,7 +60,7 @@ def test_no_function_of_the_command_line_is_long() -> None:
     import smoothcert.cli
 
     files = sorted(Path(smoothcert.cli.__file__).parent.glob("*.py"))
-    assert sum(len(file.read_text().splitlines()) for file in files) < 1310
+    assert max(len(file.read_text().splitlines()) for file in files) <= 160  # a file per command, and no room in it
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef):

@@ -139,8 +139,8 @@ def test_memory_that_ends_on_the_way_names_batch_size(monkeypatch: pytest.Monkey
     def full(*_: object, **__: object) -> Tensor:
         raise torch.OutOfMemoryError("out of memory")
 
-    monkeypatch.setattr(Gaussian, "draw", full)
-    with pytest.raises(InputError, match="give a batch_size below 128"):
+    monkeypatch.setattr(Gaussian, "fill_rows", full)
+    with pytest.raises(InputError, match=r"give a batch_size below \d+"):
         g.certify(X, QUICK)
 
 
@@ -148,7 +148,7 @@ def test_really_too_little_memory() -> None:
     def wide(x: Tensor) -> Tensor:
         return x[:, :1].expand(len(x), 2**45).contiguous()[:, :2]  # petabytes
 
-    with pytest.raises(InputError, match="give a batch_size below 128"):
+    with pytest.raises(InputError, match=r"give a batch_size below \d+"):
         Smoothed(wide, 2, NOISE).certify(X, QUICK)
 
 
@@ -157,7 +157,7 @@ def test_what_else_a_model_raises_is_said_and_kept() -> None:
         raise KeyError("weights")
 
     with pytest.raises(
-        InputError, match=r"model cannot be run on a float32 batch of shape \(128, 6\) \(KeyError: 'we"
+        InputError, match=r"model cannot be run on a float32 batch of shape \((128|4096), 6\) \(KeyError: 'we"
     ) as held:
         Smoothed(broken, 2, NOISE).certify(X, QUICK)
     assert isinstance(held.value.__cause__, KeyError)

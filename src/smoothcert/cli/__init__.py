@@ -10,6 +10,7 @@ import typer
 from smoothcert.cli import (
     analyze,
     attack,
+    board,
     certify,
     compare,
     demo,
@@ -58,7 +59,7 @@ def _main(
 
 for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
-    verify.verify, attack.attack, demo.demo,
+    verify.verify, attack.attack, board.board, demo.demo,
 ):  # fmt: skip
     app.command(cls=ListingCommand)(command(_command))
 

@@ -12,7 +12,6 @@ from torch import Tensor
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of
-from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.backends import check_backend
 from smoothcert.engine.compiled import Compiled, ModelCompiler
 from smoothcert.engine.drawing import Checked, Drawing
@@ -40,13 +39,14 @@ class Smoothed:
         seed: certificates are a function of (seed, input, procedure, model): the same again, always. alpha holds for a
             procedure, n and radius that were settled before any draw of this seed was seen; to try again with other
             settings take another seed, and pay for the best of k tries.
-        batch_size: rows per model call, whole blocks of 128 from there on. Default: 128 on a CPU, or 384 if the model
-            has large linear layers and a block gets the same scores wherever it stands, so that votes are the same to
-            the last one; 1024 elsewhere. A module on a CPU always sees this shape, or, where a row gets the same scores
-            to the last bit, a part of it, so that few draws are spread over all workers.
+        batch_size: rows per model call. Default: 128 on a CPU, 384 if the model has large linear layers, up to 4096 for
+            small inputs of a function and small networks of linear layers; 1024 elsewhere. A module on a CPU always
+            sees this shape or, where a row gets the same scores to the last bit, a part of it, so that few draws are
+            spread over all workers. Draws of several inputs share a call only where that changes no bit of a score.
         device: where to run. Default: where the module is.
         workers: short for `pool=Threads(workers)`: threads with one core, and one copy of the module, each. Default:
-            all cores for a module on the CPU, else 1. With more, a function must allow to be called from several.
+            all cores for a module on the CPU, else 1: a function uses one core. With more workers it must allow to be
+            called from several threads.
         backend: how a module is run: "eager" (torch, batch-norm folded), "compile", "onnxruntime", "openvino", or, on a
             CPU that has the instructions several times faster, "onnxruntime-int8" and "openvino-int8". Every backend is
             a classifier of its own, and certificates name it: predict with the one that was certified. "auto" measures
@@ -105,7 +105,7 @@ class Smoothed:
         self._backend = backend
         self._calibration = None if calibration is None else self._batch(calibration)
         check_backend(backend, model, self._device, self._calibration)
-        self._rows = batch_size // BLOCK * BLOCK if batch_size and batch_size >= BLOCK else batch_size
+        self._rows = batch_size
         self._compiler, self._checked = self._new_compiler()
 
     def _new_compiler(self) -> tuple[ModelCompiler, Checked]:
@@ -171,12 +171,13 @@ class Smoothed:
         """Seed of all draws."""
         return self._seed
 
-    def compile(self, shape: Sequence[int]) -> Compiled:
+    def compile(self, shape: Sequence[int], *, say: Callable[[str], None] = lambda _: None) -> Compiled:
         """The model as it is run for inputs of this shape: private copy, backend, rows, workers, identity.
 
-        Called for the user at first use, and kept as long as the model stays what it is.
+        Called for the user at first use, and kept as long as the model stays what it is. `say` hears what the backend
+        "auto" measures, in a few words at a time; what it chose for a model and shape is remembered in this process.
         """
-        return self._compiler.compile(tuple(shape))
+        return self._compiler.compile(tuple(shape), say)
 
     def describe(self, x: Inputs | None = None) -> dict[str, Any]:
         """What identifies the classifier that is sampled: weights, kind, dtype, and how it is run.
