@@ -20,6 +20,7 @@ from smoothcert.cli import (
     report,
     train,
     verify,
+    zoo,
 )
 from smoothcert.cli.choices import ListingCommand
 from smoothcert.cli.command import DiscreetGroup, command
@@ -57,7 +58,7 @@ def _main(
 
 for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
-    verify.verify, attack.attack, demo.demo,
+    verify.verify, attack.attack, zoo.zoo, demo.demo,
 ):  # fmt: skip
     app.command(cls=ListingCommand)(command(_command))
 
