@@ -22,6 +22,7 @@ from smoothcert.cli import (
     report,
     train,
     verify,
+    zoo,
 )
 from smoothcert.cli.choices import ListingCommand
 from smoothcert.cli.command import DiscreetGroup, command
@@ -59,7 +60,7 @@ def _main(
 
 for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
-    verify.verify, attack.attack, board.board, demo.demo,
+    verify.verify, attack.attack, board.board, zoo.zoo, demo.demo,
 ):  # fmt: skip
     app.command(cls=ListingCommand)(command(_command))
 

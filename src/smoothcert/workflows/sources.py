@@ -17,6 +17,7 @@ from smoothcert.core.model import Model, device_of, evaluating
 from smoothcert.datasets import Dataset, Subset
 from smoothcert.engine.backends import BACKENDS
 from smoothcert.models import Architecture, Checkpoint, ensembles, in_own_precision, save
+from smoothcert.models.zoo import model_file
 from smoothcert.runs import ModelConfig
 from smoothcert.workflows.observer import SILENT, Observer
 
@@ -68,7 +69,7 @@ def load_model(source: Files, *, device: str = "cpu") -> Checkpoint:
     code is run for Python, TorchScript and torch.export only.
     """
     files = [source] if isinstance(source, str | Path) else list(source)
-    return ensembles.load_model([Path(file) for file in files], device)
+    return ensembles.load_model([model_file(file) for file in files], device)
 
 
 def save_model(
@@ -129,7 +130,7 @@ def _from_checkpoint(
 ) -> Classifier:
     paths: list[Path] = []
     if not isinstance(source, Checkpoint):
-        paths = [Path(source)] if isinstance(source, str | Path) else [Path(path) for path in source]
+        paths = [model_file(one) for one in ([source] if isinstance(source, str | Path) else source)]
         source = load_model(paths, device=find_device(device))
     architecture = source.architecture
     about = ModelConfig(
