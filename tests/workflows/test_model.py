@@ -72,6 +72,8 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
     model = build(spec, seed=0)
     optimizer = torch.optim.Adam(model.parameters(), lr=2e-3)
     torch.manual_seed(0)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)  # which on a busy machine would wait for each other longer than it takes
     for _ in range(60):
         rows = torch.randint(0, len(x), (64,))
         noisy = x[rows] + 0.25 * torch.randn(64, 1, 8, 8)
@@ -79,6 +81,7 @@ def digits(tmp_path_factory: pytest.TempPathFactory) -> Path:
         optimizer.zero_grad()
         loss.backward()
         optimizer.step()
+    torch.set_num_threads(threads)
     save(folder / "net.safetensors", model.eval(), spec, {})
     torch.save({"arch": "x", "state_dict": nn.DataParallel(model).state_dict()}, folder / "checkpoint.pth.tar")
     return folder

@@ -231,7 +231,7 @@ def test_a_vision_transformer_of_hugging_face(vit: Path, tmp_path: Path) -> None
 
 def test_a_real_network_from_a_wheel_votes_as_onnx_runtime_does(text_direction: Path, tmp_path: Path) -> None:
     """RapidOCR's text direction, certified by the command line; and ONNX Runtime called by hand on the same noise."""
-    images = np.random.default_rng(0).integers(0, 256, (2, 3, 48, 192), dtype=np.uint8)
+    images = np.random.default_rng(0).integers(0, 256, (2, 3, 32, 64), dtype=np.uint8)
     np.savez(tmp_path / "lines.npz", x_test=images, y_test=np.array([0, 1]))
     run = certify(tmp_path / "run", text_direction, data=tmp_path / "lines.npz", n=128)
     session = onnxruntime.InferenceSession(text_direction, providers=["CPUExecutionProvider"])
@@ -261,7 +261,13 @@ def test_a_network_of_whole_numbers_is_refused_and_fits_behind_a_wrapper(file_ty
     )
     content = [np.frombuffer((line * 300)[:2048], dtype=np.uint8) for line in (b"import os\n", b"<html></html>\n")]
     np.savez(tmp_path / "files.npz", x_test=np.stack(content) / 255, y_test=np.array([0, 1]))
-    run = certify(tmp_path / "run", tmp_path / "magika_net.py:net", data=tmp_path / "files.npz", more=("--grid", "off"))
+    run = certify(
+        tmp_path / "run",
+        tmp_path / "magika_net.py:net",
+        data=tmp_path / "files.npz",
+        n=32,
+        more=("--grid", "off", "--n0", 16, "--limit", 1),
+    )
     assert run.config.num_classes == 214
     assert run.config.fingerprint == "magika standard_v3_3, levels of 255"
 
