@@ -5,7 +5,7 @@ radii): no model, no sampling, no interpolation; then the mean over the inputs, 
 the class are counted: 100 in Cohen et al.'s loop (Fixed) and beside the published betting test, the adaptive rule
 (`procedures.choice`, with all votes for other classes for one class: the slowest case) in Staged, in Sequential, and in
 a second column for betting, there also at level alpha instead of the authors' 2 alpha for both sides. The chosen class
-is taken to be the right one.
+is taken to be the right one. "ahead": of Staged and of betting as published, in the mean and in the median.
 
 Two bounds, without the choice. "bound": the draws that tell p from p0 (to certify) or from p1 (to give up) with errors
 alpha and beta (Wald), and never more than n; between p0 and p1, where no test has these errors, that is a yardstick and
@@ -195,7 +195,7 @@ def main() -> None:
     columns = (
         "inputs | r/sigma | Fixed | Staged | betting | betting, same choice and alpha | Sequential | without choice"
     )
-    columns += " | bound | mean / bound | mean / strict | certified %, Fixed's | ahead of all | set-up, s"
+    columns += " | bound | mean / bound | mean / strict | certified %, Fixed's | ahead | set-up, s"
     print(f"| {columns} |\n" + "|---" * (columns.count("|") + 1) + "|")
     for r in options.radii:
         rows(r, everything)

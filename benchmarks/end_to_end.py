@@ -64,7 +64,15 @@ def fastest(loops: list[Loop], x: Tensor) -> Loop:
     return min(loops, key=seconds)
 
 
-def main() -> None:
+def compare(right: list[bool], fixed: list[bool], looped: dict[int, bool]) -> None:
+    """Image by image: `Sequential` with `Fixed`, and with the loop where it ran."""
+    same = sum(a == b for a, b in zip(right, fixed, strict=True))
+    print(f"the same image by image: {same} of {len(right)} with Fixed", end=", ")
+    print(f"{sum(right[row] == found for row, found in looped.items())} of {len(looped)} with the loop")
+
+
+def parse() -> argparse.Namespace:
+    """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", type=Path, required=True, help="checkpoint of a classifier")
     parser.add_argument("--data", default="mnist", help="as in smoothcert certify")
@@ -74,8 +82,11 @@ def main() -> None:
     parser.add_argument("--n", type=int, default=100_000)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--measured", type=int, default=3, help="images that the loop certifies in every round")
-    options = parser.parse_args()
+    return parser.parse_args()
 
+
+def main() -> None:
+    options = parse()
     data = sc.datasets.load(options.data, "test")
     chosen = list(range(0, len(data), max(1, len(data) // options.images)))[: options.images]
     x, labels = data.tensors(chosen), data.labels[chosen]
@@ -96,15 +107,17 @@ def main() -> None:
             begin = time.perf_counter()
             label, radius = loop.certify(x[row], options.n)
             theirs.append(time.perf_counter() - begin)
-            looped[row] = label == labels[row] and radius >= options.radius
+            looped[row] = bool(label == labels[row] and radius >= options.radius)
         begin = time.perf_counter()
         certificates = g.certify(x, procedure)
         ours.append(time.perf_counter() - begin)
-    right = [c.label == y and c.radius >= options.radius for c, y in zip(certificates, labels, strict=True)]
     begin = time.perf_counter()
     fixed = g.certify(x, sc.Fixed(n=options.n))
     fixed_seconds = time.perf_counter() - begin
-    fixed_right = [c.label == y and c.radius >= options.radius for c, y in zip(fixed, labels, strict=True)]
+    right, fixed_right = (
+        [bool(c.label == y and c.radius >= options.radius) for c, y in zip(found, labels, strict=True)]
+        for found in (certificates, fixed)
+    )
 
     draws, cores = [c.draws for c in certificates], torch.get_num_threads()
     about = f"{compiled.description['backend']['name']}, batch {compiled.rows}, {compiled.workers} workers"
@@ -113,14 +126,11 @@ def main() -> None:
         f"certified accuracy at r: Sequential {100 * mean(right):.1f}%, Fixed {100 * mean(fixed_right):.1f}%; ", end=""
     )
     print(f"draws per image: mean {mean(draws):.0f}, median {median(draws):.0f} (Cohen: {options.n + N0})")
-    same = sum(a == b for a, b in zip(right, fixed_right, strict=True))
-    print(f"the same image by image: {same} of {len(x)} with Fixed", end=", ")
-    print(f"{sum(right[row] == found for row, found in looped.items())} of {len(looped)} with the loop")
-    p0 = noise.required_p(options.radius)
-    for row, (a, b) in enumerate(zip(right, fixed_right, strict=True)):
-        if a != b:
-            share = max(fixed[row].votes) / options.n
-            print(f"    image {chosen[row]}: Sequential {a}, Fixed {b}, share of votes {share:.5f}, needed {p0:.5f}")
+    compare(right, fixed_right, looped)
+    needed = noise.required_p(options.radius)
+    for row in (row for row, pair in enumerate(zip(right, fixed_right, strict=True)) if pair[0] != pair[1]):
+        share = max(fixed[row].votes) / options.n
+        print(f"    image {chosen[row]}: {share:.5f} of Fixed's votes for one class, {needed:.5f} are needed")
     cohen = mean(theirs) * len(x)
     print(f"Cohen-style loop, n = {options.n}, batch {loop.batch}: {cohen:.0f} s ({len(theirs)} images were certified)")
     print(f"Sequential, {about}: {median(ours):.2f} s, start-up {start:.1f} s; Fixed {fixed_seconds:.1f} s")
