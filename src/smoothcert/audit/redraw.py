@@ -88,7 +88,7 @@ def redraw(
             findings.append(Finding("votes", _first_difference(old, again), record.index))
             continue
         moved += fell
-        label = old.answers[0][1].top
+        label = old.candidate
         gained = [a.votes[label] - b.votes[label] for (_, a), (_, b) in zip(old.answers, again.answers, strict=True)]
         raised, lowered = raised + sum(g for g in gained if g > 0), lowered - sum(g for g in gained if g < 0)
         if fell and (sentence := _claims_more(old, again, procedure)):

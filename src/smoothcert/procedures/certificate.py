@@ -89,6 +89,11 @@ class Answered:
         return sums
 
     @property
+    def candidate(self) -> int:
+        """The class that most draws of the first purpose voted for: the one that the others are about."""
+        return next(iter(self.tallies.values())).top
+
+    @property
     def draws(self) -> int:
         """All draws that were counted, those that chose the class included."""
         return sum(tally.draws for _, tally in self.answers)
