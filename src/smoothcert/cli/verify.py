@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from smoothcert.cli import options as o
 from smoothcert.cli.options import option
@@ -49,7 +49,7 @@ def verify(
         say_json(found.to_json())
         raise typer.Exit(found.status)
     if found.findings:
-        table = Table("where", "check", "what does not hold")
+        table = Table(*(Column(title, overflow="fold") for title in ("where", "check", "what does not hold")))
         for finding in found.findings[:MOST_ROWS]:
             table.add_row(*map(escape, (finding.where, finding.check, finding.sentence)))
         show(table)

@@ -22,7 +22,7 @@ from smoothcert.engine.model_errors import explained
 from smoothcert.engine.model_watch import ModelWatch
 from smoothcert.engine.pools.base import refuse_another_identity
 from smoothcert.engine.pools.threads import default_workers
-from smoothcert.models import fingerprint
+from smoothcert.models import Foreign, fingerprint
 from smoothcert.noise import Noise
 
 CALIBRATION_ROWS = 512
@@ -231,7 +231,7 @@ class ModelCompiler:
         """Whether how it is run depends on the shape: a backend, folded norms, or how many rows a function gets."""
         if not isinstance(self._model, nn.Module):
             return self._rows is None and self._device.type == "cpu"
-        return self._backend != "eager" or any(isinstance(m, _NORMS) for m in self._model.modules())
+        return self._backend != "eager" or any(isinstance(m, (*_NORMS, Foreign)) for m in self._model.modules())
 
 
 def threads_of(device: torch.device) -> int:

@@ -20,6 +20,7 @@ from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Threads
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.memory.protocol import RegionMemory, insert_in_order, predict_through
+from smoothcert.models import has_gradients, in_own_precision
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import searchable
 from smoothcert.procedures import Certificate, Fixed, Predict, Prediction, Procedure, Scope
@@ -30,8 +31,9 @@ class Smoothed:
 
     Args:
         model: f, any callable from a float tensor (B, ...) to scores (B, num_classes). Noise is added to raw inputs,
-            so normalisation belongs inside f. What is sampled is a private copy of a module, in evaluation mode: the
-            original is not touched, and may change meanwhile. A function must be fixed by itself.
+            so normalisation belongs inside f. A module of half or double precision is given inputs of its own kind.
+            What is sampled is a private copy of a module, in evaluation mode: the original is not touched, and may
+            change meanwhile. A function must be fixed by itself.
         num_classes: number of classes C.
         noise: what is added, and so in which norm the certificates speak.
         seed: certificates are a function of (seed, input, procedure, model): the same again, always. alpha holds for a
@@ -94,6 +96,7 @@ class Smoothed:
             raise InputError("workers and pool say the same: give pool=Threads(workers) alone")
         if pool is not None and not isinstance(pool, Pool):
             raise InputError(f"pool must be a pool such as Threads(2), got {pool!r}")
+        model = in_own_precision(model)
         self._model, self._noise, self._num_classes, self._seed = model, noise, num_classes, seed
         self._device = device_of(model) if device is None else torch.device(device)
         self._search, self._memory, self._pool = search, memory, pool or Threads(workers)
@@ -137,6 +140,11 @@ class Smoothed:
     def model(self) -> Model:
         """The base classifier f."""
         return self._model
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether gradients go through f: it is a torch module, and no part of it is run by another runtime."""
+        return has_gradients(self._model)
 
     @property
     def noise(self) -> Noise:

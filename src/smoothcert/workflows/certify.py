@@ -89,7 +89,9 @@ def certify(
     out, subset = Path(out), subset or Subset()
     found = search.resolve(procedure) if isinstance(search, SearchChoice) else search
     dataset = open_data(data, split, root=data_root, called="--data")
-    classifier = open_model(model, device=device, num_classes=num_classes, example=dataset.tensors([0]))
+    classifier = open_model(
+        model, device=device, num_classes=num_classes, example=dataset.tensors([0]), observer=observer
+    )
     with using_out(out):
         earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
     backend, batch_size = resumed_backend(earlier, backend, batch_size)

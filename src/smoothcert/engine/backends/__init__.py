@@ -30,6 +30,7 @@ from smoothcert.engine.backends.base import (
     rows_are_independent,
 )
 from smoothcert.models.ensembles import Ensemble
+from smoothcert.models.formats.onnx import OnnxModel
 
 __all__ = [
     "AUTO",
@@ -46,6 +47,7 @@ __all__ = [
 ]
 
 AUTO = "auto"
+OF_ONNX = "onnxruntime"  # what runs an ONNX file where no other backend is asked for
 
 
 def installed(name: str) -> bool:
@@ -110,14 +112,20 @@ def prepare(name: str, task: BackendTask) -> Executable:
         try:
             return _prepare(name, task)
         except UnableError as reason:
-            note = f"backend {name} cannot run this model ({reason}); it is run by eager, and is described so"
+            instead = _prepare("eager", task)
+            runs = instead.description["name"]
+            note = f"backend {name} cannot run this model ({reason}); it is run by {runs}, and is described so"
             warnings.warn(note, stacklevel=2)
-            return replace(_prepare("eager", task), note=note)
+            return replace(instead, note=note)
 
 
 def _prepare(name: str, task: BackendTask) -> Executable:
     if isinstance(task.model, Ensemble):
         return ensemble.prepare(partial(_prepare, name), task)
+    if isinstance(task.model, OnnxModel):
+        if name == "compile":
+            raise UnableError("it is an ONNX file, which torch does not run")
+        name = OF_ONNX if name == "eager" else name
     return BACKENDS[name].prepare(task)
 
 

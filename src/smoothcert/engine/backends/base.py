@@ -16,6 +16,7 @@ from smoothcert.core.model import Model
 from smoothcert.core.randomness import generator
 from smoothcert.core.registry import Registry
 from smoothcert.engine.classifier import same_scores
+from smoothcert.models import precision_of
 
 
 class UnableError(Exception):
@@ -51,7 +52,7 @@ class BackendTask:
         """The types of the model's numbers."""
         if not isinstance(self.model, nn.Module):
             return "unknown"
-        return ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in self.model.parameters()})) or "float32"
+        return precision_of(self.model) or "float32"
 
     def probe(self) -> Tensor:
         """Noisy inputs to compare two ways of running the model on, (rows, ...): always the same ones."""
