@@ -188,7 +188,7 @@ class Smoothed:
         return self._compiler.compile(shape).description
 
     def check(self, x: Inputs) -> None:
-        """Refuse inputs or a model that cannot be certified, at the price of a few blocks of draws of the first one."""
+        """Refuse inputs or a model that cannot be certified, at the price of some hundred draws of the first one."""
         batch = self._batch(x)
         self._drawing(self.compile(batch.shape[1:])).check(batch)
 
