@@ -14,7 +14,7 @@ from PIL import Image
 from typer.testing import CliRunner, Result
 
 from smoothcert import __main__ as entry
-from smoothcert.cli import app, repeat_radius_option
+from smoothcert.cli import app, repeat_options
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 from smoothcert.runs import Run
@@ -331,7 +331,7 @@ def test_the_packaged_models(tmp_path: Path) -> None:
 def test_radii_in_a_row() -> None:
     words = ["certify", "--radius", "0.25", "0.5", "1", "--n", "5", "--out", "x"]
     wanted = ["certify", "--radius", "0.25", "--radius", "0.5", "--radius", "1", "--n", "5", "--out", "x"]
-    assert repeat_radius_option(words) == wanted
-    assert repeat_radius_option(wanted) == wanted
-    assert repeat_radius_option(["analyze", "0.5", "0.6", "--radius"]) == ["analyze", "0.5", "0.6", "--radius"]
-    assert repeat_radius_option([]) == []
+    assert repeat_options(words) == wanted
+    assert repeat_options(wanted) == wanted
+    assert repeat_options(["analyze", "0.5", "0.6", "--radius"]) == ["analyze", "0.5", "0.6", "--radius"]
+    assert repeat_options([]) == []
