@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
 
 import smoothcert as sc
 
@@ -54,6 +55,33 @@ def test_the_command_line_makes_the_same_records(folder: Path) -> None:
     mine, again = (sc.Run.open(folder / "runs" / name) for name in ("mine", "again"))
     assert [(r.index, r.label) for r in mine.records()] == [(r.index, r.label) for r in again.records()]
     assert [c.to_json() for c in mine.certificates()] == [c.to_json() for c in again.certificates()]
+
+
+@pytest.mark.slow
+def test_your_model_from_the_command_line(tmp_path: Path) -> None:
+    section = README[README.index("## Your model") : README.index("## What is in it")]
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.S | re.M)
+    (code,), (commands,) = ([text for kind, text in found if kind == wanted] for wanted in ("python", ""))
+    (tmp_path / "my_models.py").write_text(code)
+    torch.manual_seed(0)
+    torch.save(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)).state_dict(), tmp_path / "weights.pth")
+    spec = sc.architectures.Architecture("cifar-resnet110", 10, (3, 32, 32))
+    weights = sc.architectures.build(spec, seed=0).state_dict()
+    torch.save({"state_dict": {f"1.{name}": value for name, value in weights.items()}}, tmp_path / "checkpoint.pth.tar")
+    for line in commands.splitlines():
+        words = shlex.split(line.partition("#")[0])
+        call = [sys.executable, "-m", "smoothcert", *words[1:]]
+        done = subprocess.run(call, cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert (words[0], done.returncode) == ("smoothcert", 0), done.stderr
+    module, onnx = (sc.Run.open(tmp_path / "runs" / name) for name in ("module", "onnx"))
+    # One linear layer: where two scores are equal but for rounding, and only there, the runtimes vote otherwise.
+    moved = [
+        abs(a.votes[k] - b.votes[k])
+        for a, b in zip(module.certificates(), onnx.certificates(), strict=True)
+        for k in range(10)
+    ]
+    assert max(moved) <= 2
+    assert sc.load_model(tmp_path / "net.safetensors").architecture.mean == (0.4914, 0.4822, 0.4465)
 
 
 def run_python(folder: Path, code: str) -> str:

@@ -20,8 +20,9 @@ from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-LEAVES = [[name] for name in COMMANDS if name not in ("ensemble", "memory")]
-LEAVES += [[group, name] for group in ("ensemble", "memory") for name in COMMANDS[group].commands]
+GROUPS = ("ensemble", "memory", "model")
+LEAVES = [[name] for name in COMMANDS if name not in GROUPS]
+LEAVES += [[group, name] for group in GROUPS for name in COMMANDS[group].commands]
 
 
 def call(*arguments: object) -> Result:

@@ -16,11 +16,13 @@ from smoothcert.cli import (
     demo,
     ensemble,
     memory,
+    model,
     predict,
     recipes,
     report,
     train,
     verify,
+    zoo,
 )
 from smoothcert.cli.choices import ListingCommand
 from smoothcert.cli.command import DiscreetGroup, command
@@ -58,7 +60,7 @@ def _main(
 
 for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
-    verify.verify, attack.attack, board.board, demo.demo,
+    verify.verify, attack.attack, board.board, zoo.zoo, demo.demo,
 ):  # fmt: skip
     app.command(cls=ListingCommand, epilog=examples(_command.__name__))(command(_command))
 
@@ -71,6 +73,12 @@ _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_i
 for _look in (memory.info, memory.check, memory.export):
     _memory.command(cls=ListingCommand, epilog=examples(f"memory {_look.__name__}"))(command(_look))
 app.add_typer(_memory, name="memory")
+
+
+_model = typer.Typer(help="Models of any format: what one is, one file of it, ONNX of it.", no_args_is_help=True)
+for _called, _does in (("import", model.import_), ("info", model.info), ("export", model.export)):
+    _model.command(_called, cls=ListingCommand, epilog=examples(f"model {_called}"))(command(_does))
+app.add_typer(_model, name="model")
 
 
 def repeat_options(arguments: list[str]) -> list[str]:

@@ -25,7 +25,14 @@ EXAMPLES = {
         "attack --run runs/a --model net.safetensors --attack autoattack --limit 100",
     ),
     "board": ("board runs/a", "board runs/a runs/b --radii 0.25,0.5"),
-    "demo": ("demo", "demo --sigma 0.25 --epochs 5 --out show"),
+    "zoo": ("zoo", "zoo mnist-0.50"),
+    "demo": ("demo", "demo --limit 20 --out show"),
+    "model import": (
+        "model import checkpoint.pth.tar --arch cifar-resnet110 --sigma 0.25 --out net.safetensors",
+        "model import my_models.py:net --data photos --out net.safetensors",
+    ),
+    "model info": ("model info net.onnx", "model info net.safetensors --data cifar10 --json"),
+    "model export": ("model export net.safetensors --out net.onnx", "model export zoo:mnist-0.50 --out net.onnx"),
     "ensemble make": (
         "ensemble make --model a.safetensors --model b.safetensors --out two.json",
         "ensemble make --model a.safetensors --model b.safetensors --aggregation consensus --k 2 --out two.json",

@@ -73,6 +73,7 @@ class Answered:
     noise: Mapping[str, Any] = field(default_factory=dict)
     classifier: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    stream: str = ""  # how random bits are made of seed, input and purpose
     input_id: str = ""
 
     @property
@@ -87,6 +88,11 @@ class Answered:
         for purpose, tally in self.answers:
             sums[purpose] = sums[purpose] + tally if purpose in sums else tally
         return sums
+
+    @property
+    def candidate(self) -> int:
+        """The class that most draws of the first purpose voted for: the one that the others are about."""
+        return next(iter(self.tallies.values())).top
 
     @property
     def draws(self) -> int:

@@ -98,7 +98,7 @@ def certify(
         num_classes=num_classes,
         root=data_root,
         read=read,
-        warn=observer.warned,
+        observer=observer,
     )
     with using_out(out):
         earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
@@ -129,6 +129,11 @@ def certify(
             refuse_other_memory(earlier, remembered)
         if one_sided := _one_sided(dataset, subset):
             observer.warned(one_sided)
+        if backend == "auto":
+            with task(observer, "backend") as measuring:
+                smoothed.compile(
+                    dataset.inputs.shape[1:], say=lambda text: measuring.reach(measuring.done + 1, note=text)
+                )
         config = run_config(smoothed, procedure, dataset, subset, replace(classifier.about, calibration=named))
         with using_out(out):
             run = Run.start(out, config, command=command_line(command))

@@ -8,6 +8,7 @@ from pathlib import Path
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, ReadOptions, is_numbered, with_class_names
 from smoothcert.models import Checkpoint
+from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.sources import Classifier, DataSource, ModelSource, open_data, open_model
 
 
@@ -20,20 +21,21 @@ def open_both(
     num_classes: int | None = None,
     root: Path | None = None,
     read: ReadOptions | None = None,
-    warn: Callable[[str], None] = lambda _: None,
+    observer: Observer = SILENT,
 ) -> tuple[Classifier, Dataset]:
     """The model and the data, with inputs of the model's shape and classes of its numbers and names."""
     of_file = isinstance(model, Checkpoint) or not callable(model)
     classifier = None
     if isinstance(data, list) and of_file:  # whose shape tells one input from several, and grey from colour
-        classifier = open_model(model, device=device, num_classes=num_classes)
+        classifier = open_model(model, device=device, num_classes=num_classes, observer=observer)
     shape = None if classifier is None else classifier.input_shape
     dataset = open_data(data, split, root=root, called="--data", read=read, shape=shape)
     if classifier is None:
-        classifier = open_model(model, device=device, num_classes=num_classes, example=dataset.tensors([0]))
+        example = dataset.tensors([0])
+        classifier = open_model(model, device=device, num_classes=num_classes, example=example, observer=observer)
     name = data if isinstance(data, str | Path) else dataset.name
     check_fits(classifier, dataset, f"--data {name}")
-    return classifier, named_as_model(dataset, classifier, warn)
+    return classifier, named_as_model(dataset, classifier, observer.warned)
 
 
 def check_fits(classifier: Classifier, dataset: Dataset, called: str) -> None:

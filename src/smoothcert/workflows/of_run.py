@@ -15,6 +15,7 @@ from smoothcert.datasets import Dataset, Preprocessing, ReadOptions
 from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
 from smoothcert.runs import DataConfig, Run
+from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.sources import (
     Classifier,
     DataSource,
@@ -53,9 +54,10 @@ def read_as(about: DataConfig) -> ReadOptions:
     return ReadOptions(Preprocessing.from_json(about.preprocessing), about.label_column)
 
 
-def run_model(run: Run, model: ModelSource, *, device: str | None = None) -> Classifier:
+def run_model(run: Run, model: ModelSource, *, device: str | None = None, observer: Observer = SILENT) -> Classifier:
     """The model that was brought for a run, where the run was made; one of another fingerprint is refused."""
-    classifier = open_model(model, device=device or run.config.device, num_classes=run.config.num_classes)
+    where, classes = device or run.config.device, run.config.num_classes
+    classifier = open_model(model, device=where, num_classes=classes, observer=observer)
     refuse_other_model(run, classifier.about.fingerprint)
     return classifier
 

@@ -77,7 +77,11 @@ def predict(
     opened = None if run is None else run if isinstance(run, Run) else Run.open(Path(run))
     _refuse(opened, running, seed, how, memory)
     with opened_memory(memory, there=True) as remembered:
-        classifier = open_model(model, device=device) if opened is None else run_model(opened, model, device=device)
+        classifier = (
+            open_model(model, device=device, observer=observer)
+            if opened is None
+            else run_model(opened, model, device=device, observer=observer)
+        )
         if classifier.input_shape is None:
             raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")
         data = open_data(list(inputs), read=_reading(opened, read), shape=classifier.input_shape)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -162,14 +162,14 @@ def _take_weights(model: torch.nn.Module, architecture: Architecture, init: Path
             f"add --set architecture={found.architecture.name}"
         )
     try:
-        model.load_state_dict(found.model.state_dict())
+        model.load_state_dict(cast(torch.nn.Module, found.model).state_dict())
     except RuntimeError:
         raise InputError(
-            f"--init {init} takes inputs of shape {tuple(found.architecture.input_shape)} and knows "
+            f"--init {init} takes inputs of shape {found.architecture.input_shape} and knows "
             f"{found.architecture.num_classes} classes, the data have {tuple(architecture.input_shape)} and "
             f"{architecture.num_classes}; give a checkpoint for these data"
         ) from None
-    return found.fingerprint
+    return str(found.fingerprint)
 
 
 def _tensors(data: Dataset, rows: list[int], device: str) -> tuple[Tensor, Tensor]:
