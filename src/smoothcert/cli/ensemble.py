@@ -5,14 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-from rich.table import Table
-
 from smoothcert.cli import options as o
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say, say_json, show
 from smoothcert.core.errors import InputError
 
 if TYPE_CHECKING:
+    from smoothcert.present.fitting import FittingTable
     from smoothcert.workflows.ensemble import HoldOut
 
 Members = Annotated[list[Path], option("A member: checkpoint or ensemble file; repeat it.", "--model")]
@@ -144,7 +143,7 @@ def _say_written(out: Path | None) -> None:
         say(f"the ensemble is written to {out}; see: smoothcert certify --model {out}", err=True)
 
 
-def _say(table: Table, content: dict[str, Any], *, as_json: bool) -> None:
+def _say(table: FittingTable, content: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
         say_json(content, indent=None)
     else:

@@ -25,9 +25,10 @@ def recipes(name: Name = None, as_json: o.AsJson = False) -> None:
         say_json([in_full(recipe) for recipe in chosen] if one is None else in_full(one))
         return
     table = Table(box=None, pad_edge=False, header_style="bold", expand=True)
-    table.add_column("recipe", min_width=max(len(recipe.name) for recipe in chosen))
+    # Narrower than the numbers, they are folded, never cut; a source that does not fit is in the recipe's own listing.
+    table.add_column("recipe", min_width=max(len(recipe.name) for recipe in chosen), overflow="fold")
     for column, width in {"epochs": 6, "passes": 6, "core-hours": 10, "ACR": 6}.items():
-        table.add_column(column, justify="right", min_width=width)
+        table.add_column(column, justify="right", min_width=width, overflow="fold")
     table.add_column("source", overflow="ellipsis", no_wrap=True, ratio=1)
     for recipe in chosen:
         acr = "" if recipe.published_acr is None else f"{recipe.published_acr:g}"

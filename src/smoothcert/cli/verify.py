@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
+from rich.table import Column, Table
 
 from smoothcert.cli import options as o
 from smoothcert.cli.options import option
@@ -26,6 +26,7 @@ def verify(
     run: RunFolder,
     model: Certified = [],  # noqa: B006
     data: o.RunData = None,
+    input_: o.Inputs = [],  # noqa: B006
     data_root: o.DataRoot = None,
     share: Share = 1.0,
     fresh: Fresh = None,
@@ -42,14 +43,14 @@ def verify(
 
     with terminal_observer() as observer:
         found = workflow.verify(
-            run, model=model or None, data=data, data_root=data_root, share=share, fresh=fresh, pick=pick,
-            device=device, workers=workers, calibration=calibration, memory=memory, observer=observer,
+            run, model=model or None, data=o.one_of(data, input_), data_root=data_root, share=share, fresh=fresh,
+            pick=pick, device=device, workers=workers, calibration=calibration, memory=memory, observer=observer,
         )  # fmt: skip
     if as_json:
         say_json(found.to_json())
         raise typer.Exit(found.status)
     if found.findings:
-        table = Table("where", "check", "what does not hold")
+        table = Table(*(Column(title, overflow="fold") for title in ("where", "check", "what does not hold")))
         for finding in found.findings[:MOST_ROWS]:
             table.add_row(*map(escape, (finding.where, finding.check, finding.sentence)))
         show(table)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -72,6 +73,7 @@ class Answered:
     noise: Mapping[str, Any] = field(default_factory=dict)
     classifier: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    stream: str = ""  # how random bits are made of seed, input and purpose
     input_id: str = ""
 
     @property
@@ -162,6 +164,10 @@ class Certificate(Answered):
             return f"abstains: {self.reason} ({sure})"
         # Rounded down: a printed claim must not exceed the proved one.
         return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure}{self._grid})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same sentence."""
+        return f"<p>{html.escape(str(self))}</p>"
 
     @property
     def _grid(self) -> str:

@@ -15,7 +15,7 @@ from typing import Any, BinaryIO, ClassVar, Generic, Protocol, Self, TypeVar
 
 from smoothcert.core.described import from_json, plain
 from smoothcert.core.errors import InputError
-from smoothcert.core.files import DRAFT, clear_drafts, write_whole
+from smoothcert.core.files import DRAFT, clear_drafts, flush_folder, write_whole
 from smoothcert.runs.chain import Line, chained
 from smoothcert.runs.config import config_digest
 from smoothcert.runs.damage import DAMAGE, damaged
@@ -23,7 +23,7 @@ from smoothcert.runs.differences import refusal
 from smoothcert.runs.locking import only_writer
 from smoothcert.runs.made import Made
 
-FORMAT = 3
+FORMAT = 4
 QUIET = 10**9  # nanoseconds without a write, after which what was read is read no more
 
 
@@ -135,6 +135,8 @@ class ChainedFolder(Generic[C]):
             yield writer
             writer.check()
             os.fsync(file.fileno())
+            if not lines:
+                flush_folder(self.path)  # the file is new: its name must outlast a power cut, too
 
     @property
     def _file(self) -> Path:

@@ -37,6 +37,8 @@ class Training:
     device: str = "cpu"
     save_every: float = 120.0
     data_root: Path | None = None
+    init: Path | None = None
+    keep_every: int | None = None
 
     @property
     def task(self) -> str:
@@ -52,6 +54,8 @@ class Training:
             out=self.out,
             device=self.device,
             save_every=self.save_every,
+            init=self.init,
+            keep_every=self.keep_every,
             observer=observer,
         )
 
@@ -80,6 +84,8 @@ def train_seeds(
     device: str | None = None,
     jobs: int | None = None,
     save_every: float = 120.0,
+    init: Path | None = None,
+    keep_every: int | None = None,
     observer: Observer = SILENT,
 ) -> list[Trained]:
     """Train by a recipe into the folder `out`, or with several `seeds` into its folders seed0, seed1, ...
@@ -96,7 +102,7 @@ def train_seeds(
         data_root: where the files of named data sets lie.
         device: default: the best there is.
         jobs: trainings side by side. Default: as many as cores; 1 on a GPU or under torchrun.
-        save_every: seconds between states, besides after every epoch.
+        save_every, init, keep_every: as of `train_recipe`.
         observer: hears how each training goes. It also goes into the file progress.log of each.
     """
     chosen, out = find(recipe) if isinstance(recipe, str) else recipe, Path(out)
@@ -110,6 +116,8 @@ def train_seeds(
                 device=where,
                 save_every=save_every,
                 data_root=data_root,
+                init=init,
+                keep_every=keep_every,
             )
             for number in ([seed] if seeds is None else seeds)
         ]
