@@ -1,12 +1,14 @@
 """Draws per second against what people run: python benchmarks/certify.py [--model lenet] [--seconds 3] [--repeats 5]
 
 In one interleaved run per model: a loop as in Cohen et al.'s code, ART (pip install 'smoothcert[bench]'), every backend
-of ours end to end, and the bare forward pass of that backend with the same batch and workers on ready noise, which is
-the limit. Weights are random; batch-norm has the statistics of noisy batches. `--growth` instead shows that evaluations
-per second depend neither on n, nor on the number of inputs, nor on the number of members of an ensemble.
+of ours end to end, with exact noise on the grid, and the bare forward pass of that backend with the same batch and
+workers on ready noise, which is the limit. Weights are random; batch-norm has the statistics of noisy batches.
+`--growth` instead shows that evaluations per second depend neither on n, nor on the number of inputs, nor on the number
+of members of an ensemble.
 """
 
 import argparse
+import platform
 import time
 import warnings
 from collections.abc import Callable
@@ -22,6 +24,7 @@ from torch import Tensor, nn
 import smoothcert as sc
 from smoothcert.engine.backends import BACKENDS, installed
 from smoothcert.engine.backends.auto import throughput
+from smoothcert.engine.backends.base import int8_sums
 from smoothcert.models import Architecture, build
 
 SIGMA, CLASSES = 0.25, 10
@@ -106,7 +109,7 @@ def ours(g: sc.Smoothed, inputs: Tensor, guess: float) -> Rate:
 
 def smoothed(model: nn.Module, spec: Architecture, backend: str) -> sc.Smoothed:
     calibration = torch.rand(512, *spec.input_shape, generator=torch.Generator().manual_seed(1))
-    noise = sc.Gaussian(SIGMA)
+    noise = sc.Gaussian(SIGMA, grid=1 / 255)
     return sc.Smoothed(
         model, CLASSES, noise, backend=backend, calibration=calibration, input_shape=tuple(spec.input_shape)
     )
@@ -114,7 +117,7 @@ def smoothed(model: nn.Module, spec: Architecture, backend: str) -> sc.Smoothed:
 
 def contestants(model: nn.Module, spec: Architecture, names: list[str]) -> tuple[dict[str, Rate], dict[str, str]]:
     """Everything to measure, warmed up, and the start-up cost of our backends."""
-    inputs = torch.rand(4, *spec.input_shape, generator=torch.Generator().manual_seed(0))
+    inputs = torch.rand(4, *spec.input_shape, generator=torch.Generator().manual_seed(0)).mul(255).round().div(255)
     rates = {f"Cohen-style loop, batch {batch}": cohen(model, inputs[0], batch) for batch in (400, 1000)}
     if find_spec("art") is not None:
         rates["ART 1.20"] = art(model, inputs[0])
@@ -139,7 +142,7 @@ def contestants(model: nn.Module, spec: Architecture, names: list[str]) -> tuple
 
 def compare(name: str, backends: list[str], seconds: float, repeats: int) -> None:
     spec = SPECS[name]
-    print(f"\n## {name} {spec.input_shape}, {torch.get_num_threads()} cores, sigma {SIGMA}\n", flush=True)
+    print(f"\n## {name} {spec.input_shape}, sigma {SIGMA}\n", flush=True)
     rates, starts = contestants(network(spec), spec, backends)
     found: dict[str, list[float]] = {one: [] for one in rates}
     for rate in rates.values():
@@ -205,6 +208,16 @@ def growth(name: str, backend: str, repeats: int, path: Path) -> None:
     print(f"\nplotted in {path}")
 
 
+def machine() -> str:
+    """Which processor it is, and what it has for eight bits."""
+    lines = Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else []
+    name = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+    vnni = "with VNNI" if int8_sums() == "32 bits" else "without VNNI"
+    return f"{torch.get_num_threads()} cores of {name}, {torch.backends.cpu.get_cpu_capability()}, {vnni}"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", choices=SPECS, nargs="+", default=list(SPECS))
@@ -214,6 +227,7 @@ def main() -> None:
     parser.add_argument("--growth", type=Path, metavar="PNG", help="plot evaluations/s against n, inputs, members")
     options = parser.parse_args()
     warnings.simplefilter("ignore")
+    print(machine(), flush=True)
     for name in options.model:
         if options.growth is not None:
             path = options.growth.with_stem(f"{options.growth.stem}-{name}")

@@ -30,6 +30,8 @@ MAY_IMPORT = {
         "core", "stats", "noise", "procedures", "models", "datasets", "memory", "engine", "training", "runs",
         "analysis", "present", "audit", "attack",
     },
+    # Another door: what scikit-learn calls an estimator, over the engine alone.
+    "estimators": {"core", "noise", "procedures", "engine"},
     # What it parses to (subsets, predictions' options), and tables to show; everything else is the workflows'.
     "cli": {"core", "procedures", "datasets", "analysis", "present", "workflows"},
 }  # fmt: skip
@@ -38,7 +40,7 @@ FLOORS = {
     "mathematics": ("noise", "procedures"),
     "machinery": ("models", "datasets", "memory", "engine", "training"),
     "evidence": ("runs", "analysis", "present", "audit", "attack"),
-    "doors": ("workflows", "cli"),
+    "doors": ("workflows", "estimators", "cli"),
 }
 PURPOSES = {
     "core": "errors, JSON, registries, plug-ins, randomness",
@@ -56,6 +58,7 @@ PURPOSES = {
     "audit": "whether a run holds",
     "attack": "attempts to refute it",
     "workflows": "one function per use case",
+    "estimators": "for those who come from scikit-learn",
     "cli": "parse, call, render",
 }
 NO_TORCH = {"stats", "procedures", "runs", "analysis", "present"}  # never

@@ -16,8 +16,8 @@ from smoothcert.cli import app
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(kind: str) -> list[str]:
-    section = README[README.index("## Ten lines") : README.index("More of it:")]
+def blocks(kind: str, start: str = "## Ten lines", end: str = "More of it:") -> list[str]:
+    section = README[README.index(start) : README.index(end)]
     return [text for found, text in re.findall(r"^```(\w*)\n(.*?)^```$", section, re.S | re.M) if found == kind]
 
 
@@ -84,3 +84,38 @@ def test_your_model_from_the_command_line(tmp_path: Path, monkeypatch: pytest.Mo
     ]
     assert max(moved) <= 2
     assert sc.load_model(tmp_path / "net.safetensors").architecture.mean == (0.4914, 0.4822, 0.4465)
+
+
+def run_python(folder: Path, code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_folder_of_images_is_certified_and_answered(folder: Path) -> None:
+    make, _ = blocks("python", "## Your data", "## What is in it")
+    run_python(folder, make)
+    (commands,) = blocks("", "## Your data", "## What is in it")
+    for command in commands.strip().splitlines():
+        program, *arguments = shlex.split(command)
+        assert program == "smoothcert"
+        done = subprocess.run(
+            [sys.executable, "-m", "smoothcert", *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    run = sc.Run.open(folder / "runs" / "photos")
+    assert run.config.data.preprocessing == {"resize": "8x8", "filter": "bilinear"}
+    assert len(run.records()) == 40
+    assert sum(record.correct and record.radius > 0 for record in run.records()) > 10
+    lines = (folder / "answers.csv").read_text().splitlines()
+    assert lines[0].startswith("input,class,label,radius")
+    assert len(lines) == 1 + len(list((folder / "photos" / "3").iterdir())) + 1
+
+
+@pytest.mark.slow
+def test_a_forest_of_scikit_learn_is_certified(folder: Path) -> None:
+    _, forest = blocks("python", "## Your data", "## What is in it")
+    lines = run_python(folder, forest).splitlines()
+    assert any("l2 radius" in line for line in lines)
+    assert lines[-1].startswith("No perturbation below the radius changes the answer")

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import hashlib
 import struct
+import threading
+from collections import OrderedDict
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
@@ -75,8 +77,7 @@ class RowStream:
             raise ValueError(f"there are no further bits for the {turn}-th time of numbers {numbers}")
         counters = np.empty((len(rows), 2), dtype="<u8")
         counters[:, 0] = rows
-        counters[:, 1] = FURTHER + turn
-        counters[:, 1] += numbers.astype("<u8") << np.uint64(TURN_BITS)
+        counters[:, 1] = (numbers.astype(np.uint64) << np.uint64(TURN_BITS)) + np.uint64(FURTHER + turn)
         return self._encrypt(counters).view("<u8")[::2]
 
     def generator(self, block: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -91,9 +92,29 @@ class RowStream:
 
     @cached_property
     def _cipher(self) -> CipherContext:
-        from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415 (heavy, like torch)
+        return _ciphers.of(self.key)
 
-        return Cipher(algorithms.AES(self.key), modes.ECB()).encryptor()
+
+class _Ciphers(threading.local):
+    """Ciphers that a thread has used last: making one takes longer than the bits of a few rows."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, CipherContext] = OrderedDict()
+
+    def of(self, key: bytes) -> CipherContext:
+        """The cipher of a key."""
+        if key not in self._kept:
+            from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415 (as torch)
+
+            self._kept[key] = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+        self._kept.move_to_end(key)
+        while len(self._kept) > KEPT_CIPHERS:
+            self._kept.popitem(last=False)
+        return self._kept[key]
+
+
+_ciphers = _Ciphers()
+KEPT_CIPHERS = 256
 
 
 def generator(

@@ -23,7 +23,7 @@ from smoothcert.memory.protocol import RegionMemory, insert_in_order, predict_th
 from smoothcert.models import has_gradients, in_own_precision
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import searchable
-from smoothcert.procedures import Certificate, Fixed, Predict, Prediction, Procedure, Scope
+from smoothcert.procedures import Certificate, Certificates, Fixed, Predict, Prediction, Procedure, Scope
 
 
 class Smoothed:
@@ -188,7 +188,7 @@ class Smoothed:
         return self._compiler.compile(shape).description
 
     def check(self, x: Inputs) -> None:
-        """Refuse inputs or a model that cannot be certified, at the price of a few blocks of draws of the first one."""
+        """Refuse inputs or a model that cannot be certified, at the price of some hundred draws of the first one."""
         batch = self._batch(x)
         self._drawing(self.compile(batch.shape[1:])).check(batch)
 
@@ -199,13 +199,16 @@ class Smoothed:
         *,
         noises: Sequence[Noise] | None = None,
         member_calls: MemberCalls | None = None,
-    ) -> list[Certificate]:
+    ) -> Certificates:
         """A certificate per input: x is (B, ...) or one input. Default procedure: `Fixed()`, Cohen's.
+
+        What comes back is a list, which prints as a table.
 
         `noises` and `member_calls`: as of `certifying`.
         """
         answers = self.certifying(x, procedure, noises=noises, member_calls=member_calls)
-        return [answer for _, answer in sorted(answers, key=lambda pair: pair[0])]
+        ordered = (answer for _, answer in sorted(answers, key=lambda pair: pair[0]))
+        return Certificates(ordered, images=self._batch(x).cpu().numpy())
 
     def predict(
         self, x: Inputs, procedure: Predict | None = None, *, member_calls: MemberCalls | None = None

@@ -147,18 +147,20 @@ def fill_steps(law: RoundedLaw, stream: RowStream, first: int, out: Floats) -> N
     number, then 64 for every further turn.
     """
     rows, d = out.shape
+    assert out.flags.c_contiguous, "rows are filled in place"
     values = tables(law).values
     for part in parts(rows, 2 * d):
         start, steps = first + part.start, out[part]
         cells = stream.bits(start, len(steps), 2 * d).view("<u2")[:, :d]
         # "clip" only because numpy then writes into `out` at once: no cell is outside of the table.
         np.take(values, cells, out=steps, mode="clip")
-        place = np.flatnonzero(steps >= OPEN)
+        flat = steps.reshape(-1)  # the same memory: `out` is in one piece
+        place = np.flatnonzero(flat >= OPEN)
         if len(place):
-            row, number = np.divmod(place, d)
-            which = (steps[row, number] - np.float32(OPEN)).astype(np.int64)
-            further = _Further(stream, row + start, number)
-            steps[row, number] = decide(law, which, further.rest(), further.word)
+            row = place // d
+            further = _Further(stream, row + start, place - row * d)
+            which = (flat[place] - np.float32(OPEN)).astype(np.int64)
+            flat[place] = decide(law, which, further.rest(), further.word)
 
 
 class _Further:
@@ -170,8 +172,7 @@ class _Further:
 
     def rest(self) -> Whole:
         """The next 48 bits of each, (m,)."""
-        bits = self._stream.further(self._rows, self._numbers, 0) & np.uint64(REST)
-        return bits.astype(np.int64)
+        return (self._stream.further(self._rows, self._numbers, 0) & np.uint64(REST)).view(np.int64)
 
     def word(self, which: int) -> int:
         """The 64 bits that follow, of one of them; others at every turn."""

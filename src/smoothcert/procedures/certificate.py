@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -89,6 +90,11 @@ class Answered:
         return sums
 
     @property
+    def candidate(self) -> int:
+        """The class that most draws of the first purpose voted for: the one that the others are about."""
+        return next(iter(self.tallies.values())).top
+
+    @property
     def draws(self) -> int:
         """All draws that were counted, those that chose the class included."""
         return sum(tally.draws for _, tally in self.answers)
@@ -158,6 +164,10 @@ class Certificate(Answered):
             return f"abstains: {self.reason} ({sure})"
         # Rounded down: a printed claim must not exceed the proved one.
         return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure}{self._grid})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same sentence."""
+        return f"<p>{html.escape(str(self))}</p>"
 
     @property
     def _grid(self) -> str:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.labels import UNKNOWN
 from smoothcert.procedures import ABSTAIN, Certificate, Decision, FromDraws, Scope
 from smoothcert.runs.chain import Line, sealed
 from smoothcert.runs.config import RunConfig
@@ -102,7 +103,7 @@ class Record:
     """An input of a data set, its true label, and the claim. Public logs have no certificate: they keep no votes."""
 
     index: int  # position in the data set
-    label: int  # the truth
+    label: int  # the truth, or UNKNOWN
     prediction: int  # ABSTAIN, or the class
     radius: float
     draws: int | None = None
@@ -124,7 +125,12 @@ class Record:
     @property
     def correct(self) -> bool:
         """The claim is of the true class. Recomputed, never read: one author's logs hold a running total instead."""
-        return self.prediction == self.label
+        return self.labelled and self.prediction == self.label
+
+    @property
+    def labelled(self) -> bool:
+        """The truth is known."""
+        return self.label != UNKNOWN
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):

@@ -169,6 +169,7 @@ def _held_out(paths: Sequence[str | Path], held: HoldOut) -> _HeldOut:
     """Load members and data; what a member was trained on is no hold-out data, by content."""
     members = [load_model(path) for path in paths]
     dataset = open_data(held.data, held.split, root=held.data_root, called="--data")
+    dataset.require_labels("a hold-out set")
     name = str(held.data) if isinstance(held.data, str | Path) else dataset.name
     open_strength = isinstance(held.noise, NoiseChoice) and held.noise.strength is None
     for member in members:

@@ -8,15 +8,17 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, cast
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from smoothcert import datasets
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of, evaluating
-from smoothcert.datasets import Dataset, Subset
+from smoothcert.datasets import Dataset, ReadOptions, Subset
 from smoothcert.engine.backends import BACKENDS
 from smoothcert.models import Architecture, Checkpoint, ensembles, in_own_precision, save
+from smoothcert.models.zoo import model_file
 from smoothcert.runs import ModelConfig
 from smoothcert.workflows.observer import SILENT, Observer
 
@@ -24,8 +26,9 @@ Files = str | Path | Sequence[str | Path]
 ModelSource = Model | Checkpoint | Files
 """A module, a function of tensors, what `load_model` gave, or files: of several the members vote softly."""
 
-DataSource = Dataset | str | Path | tuple[Any, Any]
-"""A data set, the name of one, an .npz file, a folder of images, or arrays (x, y)."""
+DataSource = Dataset | str | Path | tuple[Any, Any] | list[Any] | np.ndarray[Any, Any] | Tensor
+"""A data set, the name of one, an .npz file, a folder of images, a table, or arrays (x, y); without labels: an array x,
+or a list of images, folders of images and .npy files."""
 
 CALIBRATION_INPUTS = 512
 
@@ -68,7 +71,7 @@ def load_model(source: Files, *, device: str = "cpu") -> Checkpoint:
     code is run for Python, TorchScript and torch.export only.
     """
     files = [source] if isinstance(source, str | Path) else list(source)
-    return ensembles.load_model([Path(file) for file in files], device)
+    return ensembles.load_model([model_file(file) for file in files], device)
 
 
 def save_model(
@@ -129,7 +132,7 @@ def _from_checkpoint(
 ) -> Classifier:
     paths: list[Path] = []
     if not isinstance(source, Checkpoint):
-        paths = [Path(source)] if isinstance(source, str | Path) else [Path(path) for path in source]
+        paths = [model_file(one) for one in ([source] if isinstance(source, str | Path) else source)]
         source = load_model(paths, device=find_device(device))
     architecture = source.architecture
     about = ModelConfig(
@@ -162,16 +165,28 @@ def _asked_classes(model: Callable[[Tensor], Tensor], example: Tensor | None) ->
     return int(shape[1])
 
 
-def open_data(source: DataSource, split: str = "test", *, root: Path | None = None, called: str = "data") -> Dataset:
-    """Data as the workflows take them; what cannot be opened is refused, naming the argument it was `called`."""
-    if isinstance(source, Dataset):
-        return source
-    if isinstance(source, tuple):
-        if len(source) != 2:
-            raise InputError(f"{called} must be (inputs, labels), got {len(source)} values")
-        return datasets.from_arrays(*source, split=split)
+def open_data(
+    source: DataSource,
+    split: str = "test",
+    *,
+    root: Path | None = None,
+    called: str = "data",
+    read: ReadOptions | None = None,
+    shape: Sequence[int] | None = None,
+) -> Dataset:
+    """Data as the workflows take them; what cannot be opened is refused, naming the argument it was `called`.
+
+    `read` says what the data leave open, `shape` what one input of the model is, for inputs without labels.
+    """
+    how = read or ReadOptions()
+    if isinstance(source, list):
+        return _unlabelled(source, how, shape)
+    if not isinstance(source, str | Path):
+        data = _in_memory(source, split, called).prepared(how.preprocessing)
+        names = how.class_names
+        return data if names is None else datasets.with_class_names(data, names, said_by="--class-names")
     try:
-        return datasets.load(source, split, root=root)
+        return datasets.load(source, split, root=root, options=how, shape=shape)
     except InputError as error:
         text = str(error)
         if text.startswith("source "):
@@ -179,6 +194,27 @@ def open_data(source: DataSource, split: str = "test", *, root: Path | None = No
         elif text.startswith(str(source)):
             text = f"{called} {text}"
         raise InputError(text) from None
+
+
+def _in_memory(source: DataSource, split: str, called: str) -> Dataset:
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, tuple):
+        if len(source) != 2:
+            raise InputError(f"{called} must be (inputs, labels), got {len(source)} values")
+        return datasets.from_arrays(*source, split=split)
+    return datasets.from_arrays(source, split=split)
+
+
+def _unlabelled(paths: Sequence[str | Path], how: ReadOptions, shape: Sequence[int] | None) -> Dataset:
+    if how.label_column is not None:
+        raise InputError("--label-column goes with a table (.csv, .parquet), given as --data; leave it out")
+    try:
+        data = datasets.read_unlabelled(paths, shape, how.preprocessing)
+    except InputError as error:
+        raise InputError(f"--input {error}") from None
+    names = how.class_names
+    return data if names is None else datasets.with_class_names(data, names, said_by="--class-names")
 
 
 @contextmanager
@@ -230,10 +266,12 @@ def calibration_inputs(
     return inputs.tensors(chosen), f"{inputs.name}:{split}"
 
 
-def named_data(name: str, split: str, root: Path | None, instead: str | None) -> Dataset:
+def named_data(
+    name: str, split: str, root: Path | None, instead: str | None, read: ReadOptions | None = None
+) -> Dataset:
     """Data; where they were not named by the user, the refusal says with which option they can be."""
     try:
-        return open_data(name, split, root=root, called="--data")
+        return open_data(name, split, root=root, called="--data", read=read)
     except InputError as error:
         if instead is None:
             raise

@@ -39,6 +39,7 @@ def training_config(recipe: Recipe, data: Dataset, *, seed: int, device: str) ->
 
 def architecture_of(recipe: Recipe, data: Dataset) -> Architecture:
     """The network for these images; other images than those of the recipe will do if they have as many channels."""
+    data.require_labels("training")
     shape = data.inputs.shape[1:]
     channels = CHANNELS.get(recipe.data, shape[0])  # of data from outside nobody knows
     if len(shape) != 3 or shape[0] != channels:
@@ -122,7 +123,8 @@ def train_recipe(
             return False
 
         told = Observers(observer, LogFile(out / LOG)) if group.rank == 0 else observer
-        about = {"objective": objective.describe(), "noise": objective.noise.describe()}
+        about: dict[str, Any] = {"objective": objective.describe(), "noise": objective.noise.describe()}
+        about["class_names"] = list(data.class_names)
 
         def save(path: Path, epoch: Epoch) -> None:
             versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__}

@@ -69,7 +69,7 @@ class _Measuring:
         for name in CANDIDATES:
             if installed(name):
                 self._consider(name, task if self._rows is not None else task.with_rows(BLOCK), workers or cores)
-        assert self._best is not None, "eager runs every model, in one block"
+        assert self._best is not None, "eager runs every model"
         choice = self._best[1]
         winner = str(choice.executable.description["name"])
         if self._rows is None:
@@ -79,7 +79,7 @@ class _Measuring:
         return self._best[1]
 
     def _consider(self, name: str, task: BackendTask, workers: int) -> None:
-        if self._left <= 0:
+        if self._left <= 0 and self._best is not None:
             return
         self._say(f"measuring {name}, {task.rows} rows per call, {workers} workers")
         with warnings.catch_warnings():
