@@ -34,6 +34,9 @@ def predict(
     batch_size: o.BatchSize = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    pool: o.PoolName = "threads",
+    address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None,
     backend: o.Backend = "eager",
     calibration: o.Calibration = None,
     data_root: o.DataRoot = None,
@@ -43,18 +46,19 @@ def predict(
     """Answer with the smoothed classifier, or abstain where two classes are too close."""
     from smoothcert.procedures import Predict
     from smoothcert.workflows import predict as workflow
-    from smoothcert.workflows.choices import NoiseChoice
+    from smoothcert.workflows.choices import NoiseChoice, PoolChoice
     from smoothcert.workflows.terminal import terminal_observer
 
     for name in SETTLED_BY_RUN if run is not None else ():
         if o.was_given(context, name):
             raise InputError(f"--{name.replace('_', '-')} does not go with --run, which names it; leave it out")
     chosen = NoiseChoice(noise, sigma, None, values, grid)
+    where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         answers = workflow.predict(
             model, input_, run=run, procedure=Predict(n=n, alpha=alpha), memory=memory, calibration=calibration,
             running=None if run is not None else workflow.Running(chosen, backend, batch_size), device=device,
-            seed=seed if o.was_given(context, "seed") else None, workers=workers, data_root=data_root,
+            seed=seed if o.was_given(context, "seed") else None, pool=where, data_root=data_root,
             observer=observer,
         )  # fmt: skip
     for answer in answers:

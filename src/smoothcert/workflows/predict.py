@@ -14,12 +14,12 @@ from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.audit.rebuild import other_circumstances, refuse_soft
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import read_inputs
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Pool, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.procedures import Predict, Prediction
 from smoothcert.runs import Run
-from smoothcert.workflows.choices import NoiseChoice, resolve_noise
+from smoothcert.workflows.choices import NoiseChoice, PoolChoice, resolve_noise, resolve_pool
 from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.of_run import rebuilt, run_calibration, run_model
@@ -56,6 +56,7 @@ def predict(
     calibration: Any = None,
     device: str | None = None,
     workers: int | None = None,
+    pool: Pool | PoolChoice | None = None,
     data_root: Path | None = None,
     observer: Observer = SILENT,
 ) -> list[Answer]:
@@ -69,7 +70,7 @@ def predict(
         procedure: default `Predict()`.
         seed: of all draws. Default: that of the run, else 0.
         memory: inside of its regions the memory answers.
-        calibration, device, workers, data_root, observer: as of `certify`.
+        calibration, device, workers, pool, data_root, observer: as of `certify`.
     """
     opened = None if run is None else run if isinstance(run, Run) else Run.open(Path(run))
     if opened is not None and running is not None:
@@ -78,6 +79,7 @@ def predict(
         raise InputError(
             f"--seed does not go with {opened.path}, whose seed decides the sigma of each input; leave it out"
         )
+    where = resolve_pool(pool)
     with opened_memory(memory, there=True) as remembered:
         classifier = open_model(model, device=device) if opened is None else run_model(opened, model, device=device)
         shape = classifier.input_shape
@@ -86,7 +88,7 @@ def predict(
         batches = [(Path(path), *_read(Path(path), shape)) for path in inputs]
         if opened is not None:
             calibrating = run_calibration(opened, calibration, None, data_root)
-            smoothed = _certified(opened, classifier, seed, workers, calibrating, remembered, observer)
+            smoothed = _certified(opened, classifier, seed, workers, where, calibrating, remembered, observer)
         else:
             eight_bit = all(is_8_bit for _, _, is_8_bit in batches)
             how = running or Running()
@@ -97,6 +99,7 @@ def predict(
                 seed=seed or 0,
                 batch_size=how.batch_size,
                 workers=workers,
+                pool=where,
                 backend=how.backend,
                 calibration=calibration_inputs(how.backend, calibration, None, data_root)[0],
                 memory=remembered,
@@ -126,6 +129,7 @@ def _certified(
     classifier: Classifier,
     seed: int | None,
     workers: int | None,
+    pool: Pool | None,
     calibration: Tensor | None,
     memory: Memory | None,
     observer: Observer,
@@ -138,6 +142,7 @@ def _certified(
         classifier,
         seed=seed,
         workers=workers,
+        pool=pool,
         calibration=calibration,
         memory=memory,
         input_range=(0, 1),

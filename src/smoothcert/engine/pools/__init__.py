@@ -1,4 +1,4 @@
-"""Pools: where draws are evaluated: threads of this process, processes, a Ray cluster; `base` is what they implement."""
+"""Pools: where draws are evaluated: threads of this process, processes, a Ray cluster; `base` is what each is."""
 
 from smoothcert.engine.pools.base import Pool, Session, Work, WorkerRefusedError, WorkLostError
 from smoothcert.engine.pools.processes import Processes

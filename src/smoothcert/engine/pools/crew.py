@@ -1,30 +1,28 @@
 """Workers elsewhere, in processes or on machines: who is there, what each has under way, and who takes the next work.
 
-What differs between kinds of workers is a `Recruiter`, which starts them, and a `Link` to each. A worker that is lost is
-replaced, what it had under way is reported as lost, and workers that come later are used. All state belongs to the
+What differs between kinds of workers is a `Recruiter`, which starts them, and a `Link` to each. A worker that is lost
+is replaced, what it had under way is reported as lost, and workers that come later are used. All state belongs to the
 crew's own thread; everybody else puts something into its inbox.
 """
 
 from __future__ import annotations
 
-import atexit
 import itertools
 import logging
-import os
 import pickle
 import queue
 import threading
 import time
 import weakref
-from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Iterator
-from concurrent.futures import Future, wait
+from collections.abc import Iterator
+from concurrent.futures import Future
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from smoothcert.core.errors import InputError
-from smoothcert.engine.pools.base import Session, Work, WorkerRefusedError, WorkLostError
-from smoothcert.engine.pools.members import CALLS, Member, Model, Order
-from smoothcert.engine.pools.shipping import Reply, pack, parcel_of, software
+from smoothcert.engine.pools.base import Work, WorkLostError
+from smoothcert.engine.pools.members import CALLS, Member, Model, Order, fail
+from smoothcert.engine.pools.recruiting import Answered, Inbox, Link, Lost, Recruiter
+from smoothcert.engine.pools.shipping import Reply, parcel_of, software
 
 if TYPE_CHECKING:
     from smoothcert.engine.compiled import Compiled
@@ -38,24 +36,9 @@ MOST_FAILURES = 5  # workers in a row that ended before they had begun
 _log = logging.getLogger("smoothcert.pools")
 
 
-class Answered(NamedTuple):
-    """To the inbox: a worker has answered a call."""
-
-    link: Link
-    number: int
-    reply: bytes
-
-
-class Lost(NamedTuple):
-    """To the inbox: a worker is gone, or out of reach."""
-
-    link: Link
-    reason: str
-
-
 class _Opened(NamedTuple):
     model: Model
-    first: Future[None]
+    future: Future[None]
 
 
 class _Closed(NamedTuple):
@@ -64,51 +47,6 @@ class _Closed(NamedTuple):
 
 class _Dropped(NamedTuple):
     key: int
-
-
-Inbox = queue.SimpleQueue[Any]
-
-
-class Link(ABC):
-    """The way to one worker. What it answers (`Answered`), and that it is gone (`Lost`), goes to the inbox."""
-
-    @abstractmethod
-    def call(self, number: int, method: str, *arguments: Any) -> None:
-        """Call a method of the worker's `ModelHolder`, without waiting; calls are done in their order."""
-
-    @abstractmethod
-    def end(self) -> None:
-        """End the worker, if it is not gone."""
-
-
-class Recruiter(ABC):
-    """Starts workers of one kind."""
-
-    waiting: str  # why there may be no worker yet, as part of a sentence
-
-    @abstractmethod
-    def wanted(self, refused: int) -> int:
-        """How many workers there should be now, if so many of them are there and cannot be used."""
-
-    @abstractmethod
-    def room(self) -> int:
-        """How many there can be now."""
-
-    @abstractmethod
-    def start(self, inbox: Inbox) -> Link:
-        """Start one, without waiting for it."""
-
-    @abstractmethod
-    def stow(self, parcel: bytes) -> Any:
-        """Put a packed model where every worker finds it; what comes back is what workers are told."""
-
-    def pack_model(self, compiled: Compiled) -> bytes:
-        """As bytes, its tensors in torch's own way: they come back on the device that they were on."""
-        return pickle.dumps(compiled)
-
-    def pack(self, work: Work[Any]) -> bytes:
-        """As bytes."""
-        return pack(work)
 
 
 class Crew:
@@ -127,8 +65,8 @@ class Crew:
         self._thread = threading.Thread(target=self._run, name="smoothcert-crew", daemon=True)
         self._thread.start()
 
-    def open(self, compiled: Compiled) -> Session:
-        """A session; returns when at least one worker holds the model, and raises if none can."""
+    def enlist(self, compiled: Compiled) -> Model:
+        """Begin with a model; returns when at least one worker holds it, and raises if none can. `leave` ends it."""
         with self._lock:
             if compiled not in self._known:
                 parcel = parcel_of(compiled, self.recruiter.pack_model)
@@ -136,44 +74,52 @@ class Crew:
                 self._known[compiled] = model
                 weakref.finalize(compiled, self._inbox.put, _Dropped(model.key)).atexit = False
         model = self._known[compiled]
-        session, first = CrewSession(self, compiled, model), Future[None]()
-        self._inbox.put(_Opened(model, first))
+        first: Future[None] = Future()
+        self._put(_Opened(model, first))
         try:
             first.result()
         except BaseException:
-            session.close()
+            self.leave(model)
             raise
-        return session
+        return model
 
     def submit(self, model: Model, work: Work[Result]) -> Future[Result]:
         """Hand out, as soon as a worker has room."""
-        if not self.alive:
-            raise InputError("the pool has ended: its workers cannot be reached any more; run it again")
         order = Order(model, self.recruiter.pack(work), Future())
-        self._inbox.put(order)
+        self._put(order)
         return order.future
 
     def leave(self, model: Model) -> None:
         """A session is over."""
-        self._inbox.put(_Closed(model))
+        self._put(_Closed(model))
 
     def close(self) -> None:
         """End all workers."""
         self._inbox.put(None)
         self._thread.join(timeout=10)
 
+    def _put(self, event: Any) -> None:
+        self._inbox.put(event)
+        if not self.alive:  # nobody reads any more, or not to the end
+            self._refuse_rest(InputError("the pool has ended; run it again"))
+
+    def _refuse_rest(self, error: InputError) -> None:
+        for event in _rest(self._inbox):
+            if isinstance(event, Order | _Opened):
+                fail(event.future, error)
+
     # From here on: the crew's own thread.
 
     def _run(self) -> None:
+        ended = InputError("the pool was closed while it was at work")
         try:
             while self._turn():
                 pass
         except Exception as error:  # what starts workers is gone itself: nobody shall wait for ever
-            _log.debug("the pool has ended", exc_info=True)
-            self._give_up(InputError(f"the pool has ended ({type(error).__name__}: {error}); run it again"))
-        finally:
-            self.alive = False
-            self._end_members()
+            ended = InputError(f"the pool has ended ({type(error).__name__}: {error}); run it again")
+        self.alive = False
+        self._give_up(ended)
+        self._refuse_rest(ended)
 
     def _turn(self) -> bool:
         busy = any(model.sessions for model in self._models.values())
@@ -184,7 +130,6 @@ class Crew:
             if not busy:
                 self._end_members()
         if event is None:
-            self._give_up(InputError("the pool was closed while it was at work"))
             return False
         if event is not False:
             self._handle(event)
@@ -202,13 +147,14 @@ class Crew:
             self._lost(event.link, event.reason)
         elif isinstance(event, Order):
             event.model.queue.append(event)
+            self._judge(event.model)
         elif isinstance(event, _Opened):
             self._models[event.model.key] = event.model
             if not any(model.sessions for model in self._models.values()):
                 self._began, self._failures = time.monotonic(), 0
                 self._looked = 0.0  # at once
             event.model.sessions += 1
-            event.model.awaited.append(event.first)
+            event.model.awaited.append(event.future)
             self._ask_to_hold(event.model)
         elif isinstance(event, _Closed):
             event.model.sessions -= 1
@@ -227,9 +173,10 @@ class Crew:
                 asked.future.set_result(reply.result)
         elif isinstance(asked, Model):
             member.models[asked.key] = reply.error or True
-            if isinstance(reply.error, WorkerRefusedError):
-                self._refused(asked, reply.error)
             self._count(asked)
+            if reply.error is not None and not self._judge(asked) and str(reply.error) not in self._said:
+                self._said.add(str(reply.error))
+                _log.warning("%s; it is not used", reply.error)
         elif asked == "hello":
             member.place, self._failures = reply.result, 0
             for model in self._models.values():
@@ -242,6 +189,7 @@ class Crew:
                 member.models[model.key] = None
                 self._call(member, model, "hold", model.key, software(), model.stowed)
         self._count(model)
+        self._judge(model)
 
     def _count(self, model: Model) -> None:
         """How many hold it; who waits for the first one needs to wait no longer."""
@@ -249,14 +197,16 @@ class Crew:
         if model.holders:
             model.resolve()
 
-    def _refused(self, model: Model, error: WorkerRefusedError) -> None:
-        """Go on with the others, and say so; if there are none, and cannot be, it is over."""
+    def _judge(self, model: Model) -> bool:
+        """Whether all that are there refuse it, and there is no room for others: then it is over."""
+        if model.holders:
+            return False
         present = [member for member in self._members.values() if member.place is not None]
-        if all(member.refuses(model) for member in present) and len(present) >= self.recruiter.room():
-            model.fail(error)
-        elif str(error) not in self._said:
-            self._said.add(str(error))
-            _log.warning("%s; it is not used", error)
+        refusals = [error for member in present if (error := member.refusal(model)) is not None]
+        over = bool(present) and len(refusals) == len(present) and len(present) >= self.recruiter.room()
+        if over:
+            model.fail(refusals[0])
+        return over
 
     def _lost(self, link: Link, reason: str) -> None:
         member = self._members.pop(link, None)
@@ -313,14 +263,9 @@ class Crew:
             model.fail(error)
         for member in self._members.values():
             for asked in member.calls.values():
-                if isinstance(asked, Order) and not asked.future.done():
+                if isinstance(asked, Order):
                     asked.future.set_exception(error)
         self._end_members()
-        for event in _rest(self._inbox):
-            if isinstance(event, Order):
-                event.future.set_exception(error)
-            elif isinstance(event, _Opened):
-                event.first.set_exception(error)
 
     def _end_members(self) -> None:
         members, self._members = self._members, {}
@@ -344,70 +289,3 @@ def _rest(inbox: Inbox) -> Iterator[Any]:
             yield inbox.get_nowait()
         except queue.Empty:
             return
-
-
-class CrewSession(Session):
-    """A crew at work on one compiled model."""
-
-    def __init__(self, crew: Crew, compiled: Compiled, model: Model) -> None:
-        self._crew, self._model = crew, model
-        self._compiled: Compiled | None = compiled  # its workers drop the model when nobody has it any more
-        self._under_way: set[Future[Any]] = set()
-
-    @property
-    def workers(self) -> int:
-        """Those that hold the model."""
-        return max(1, self._model.holders)
-
-    @property
-    def in_flight(self) -> int:
-        """One at work and one on its way, for each: the round trip is hidden, and nobody has a long queue."""
-        return CALLS * self.workers
-
-    def submit(self, work: Work[Result]) -> Future[Result]:
-        """Hand out."""
-        future = self._crew.submit(self._model, work)
-        self._under_way.add(future)
-        future.add_done_callback(self._under_way.discard)
-        return future
-
-    def close(self) -> None:
-        """Give up what was not begun, and wait for what was."""
-        rest = tuple(self._under_way)
-        for future in rest:
-            future.cancel()
-        wait(rest)
-        if self._compiled is not None:
-            self._compiled = None
-            self._crew.leave(self._model)
-
-
-_crews: dict[Hashable, Crew] = {}
-_lock = threading.Lock()
-
-
-def crew(key: Hashable, new_recruiter: Callable[[], Recruiter]) -> Crew:
-    """The workers that this process has for a plan; started when first asked for, and again if they have ended."""
-    with _lock:
-        if key not in _crews or not _crews[key].alive:
-            _crews[key] = Crew(new_recruiter())
-        return _crews[key]
-
-
-def close_all() -> None:
-    """End all workers elsewhere."""
-    with _lock:
-        crews = list(_crews.values())
-        _crews.clear()
-    for one in crews:
-        one.close()
-
-
-def _after_fork() -> None:
-    global _lock  # noqa: PLW0603 (it may have been held when the process was forked)
-    _lock = threading.Lock()
-    _crews.clear()  # a child has no thread that would speak for them
-
-
-atexit.register(close_all)
-os.register_at_fork(after_in_child=_after_fork)

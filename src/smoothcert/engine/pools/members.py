@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from smoothcert.core.errors import InputError
-    from smoothcert.engine.pools.crew import Link
+    from smoothcert.engine.pools.recruiting import Link
 
 CALLS = 2
 """Under way with one worker: one at work, and one on its way, which hides the round trip; more would only queue."""
@@ -37,11 +36,10 @@ class Model:
             first.set_result(None)
         self.awaited.clear()
 
-    def fail(self, error: InputError) -> None:
+    def fail(self, error: Exception) -> None:
         """There will be none."""
         for future in (*self.awaited, *(order.future for order in self.queue)):
-            if not future.cancelled():
-                future.set_exception(error)
+            fail(future, error)
         self.awaited.clear()
         self.queue.clear()
 
@@ -68,11 +66,18 @@ class Member:
         """Whether it can work on it."""
         return self.models.get(model.key) is True
 
-    def refuses(self, model: Model) -> bool:
-        """Whether the model would be another classifier there."""
-        return isinstance(self.models.get(model.key), Exception)
+    def refusal(self, model: Model) -> Exception | None:
+        """Why it cannot work on it, if it has said so: the model would be another classifier there."""
+        state = self.models.get(model.key)
+        return state if isinstance(state, Exception) else None
 
     @property
     def useless(self) -> bool:
         """It takes up room, and refuses all it was asked to hold."""
         return bool(self.models) and all(isinstance(state, Exception) for state in self.models.values())
+
+
+def fail(future: Future[Any], error: Exception) -> None:
+    """Tell who waits, unless it was cancelled, perhaps just now."""
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error)

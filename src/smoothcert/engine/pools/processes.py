@@ -17,8 +17,9 @@ import torch
 
 from smoothcert.core.errors import InputError
 from smoothcert.engine.pools.base import Pool, Session
-from smoothcert.engine.pools.crew import Answered, Inbox, Link, Lost, Recruiter, crew
+from smoothcert.engine.pools.crew_session import open_session
 from smoothcert.engine.pools.holder import ModelHolder
+from smoothcert.engine.pools.recruiting import Answered, Inbox, Link, Lost, Recruiter
 
 if TYPE_CHECKING:
     from smoothcert.engine.compiled import Compiled
@@ -56,7 +57,8 @@ class Processes(Pool):
         share = self.gpus_per_worker or 1.0
         count = self.workers or (int(len(gpus) / share) if gpus else compiled.workers)
         places = [gpus[int(number * share) % len(gpus)] if gpus else None for number in range(count)]
-        return crew((self, count, compiled.threads, tuple(places)), lambda: _Starter(places)).open(compiled)
+        plan = (self, count, compiled.threads, tuple(places))
+        return open_session(plan, lambda: _Starter(places), compiled)
 
 
 def check_workers(workers: int | None) -> None:

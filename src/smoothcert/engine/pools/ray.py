@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 
 from smoothcert.core.errors import InputError
 from smoothcert.engine.pools.base import Pool, Session, Work
-from smoothcert.engine.pools.crew import Answered, Inbox, Link, Lost, Recruiter, crew
+from smoothcert.engine.pools.crew_session import open_session
 from smoothcert.engine.pools.holder import ModelHolder
 from smoothcert.engine.pools.processes import check_workers
+from smoothcert.engine.pools.recruiting import Answered, Inbox, Link, Lost, Recruiter
 from smoothcert.engine.pools.shipping import tensor_as_array
 
 if TYPE_CHECKING:
@@ -54,8 +55,8 @@ class Ray(Pool):
         """Workers that are there for all models of this process."""
         gpus = self._gpus(compiled)
         connect(self.address)
-        key = (self, gpus, compiled.threads, _connection())
-        return crew(key, lambda: _Starter(self.workers, compiled.threads, gpus)).open(compiled)
+        plan = (self, gpus, compiled.threads, _connection())
+        return open_session(plan, lambda: _Starter(self.workers, compiled.threads, gpus), compiled)
 
     def _gpus(self, compiled: Compiled) -> float:
         on_gpu = compiled.device.type == "cuda"
@@ -82,6 +83,13 @@ def connect(address: str | None) -> Any:
             said = str(error).strip().partition("\n")[0]
             where = "a Ray cluster" if address in (None, "auto") else f"the Ray cluster at {address}"
             raise InputError(f"{where} cannot be reached ({said}); start one with: ray start --head") from error
+    return ray
+
+
+def _connected(ray: Any) -> Any:
+    """The package ray; it would start a cluster of its own if it were asked anything after its end."""
+    if not ray.is_initialized():
+        raise RuntimeError("the connection to the Ray cluster was closed")
     return ray
 
 
@@ -140,11 +148,12 @@ class _Starter(Recruiter):
 
     def room(self) -> int:
         """Of all machines that are there; what others hold comes free one day."""
-        nodes = (node["Resources"] for node in self._ray.nodes() if node["Alive"])
+        nodes = (node["Resources"] for node in _connected(self._ray).nodes() if node["Alive"])
         return sum(min(int(node.get(what, 0) / amount) for what, amount in self._needs.items()) for node in nodes)
 
     def start(self, inbox: Inbox) -> Link:
         """Without waiting for room."""
+        _connected(self._ray)
         return _Actor(self._ray, self._actor.remote(), inbox)
 
     def stow(self, parcel: bytes) -> Any:
@@ -186,12 +195,13 @@ class _Actor(Link):
             lost = error is not None
             self._inbox.put(Lost(self, _reason(error)) if lost else Answered(self, number, future.result()))
 
+        _connected(self._ray)
         getattr(self._actor, method).remote(*arguments).future().add_done_callback(heard)
 
     def end(self) -> None:
         """At once: whatever it is doing is not wanted any more."""
         with suppress(Exception):  # Ray may have ended before
-            self._ray.kill(self._actor)
+            _connected(self._ray).kill(self._actor)
 
 
 def _reason(error: BaseException | None) -> str:
