@@ -32,7 +32,7 @@ Result = TypeVar("Result")
 TICK = 2.0  # seconds between looks at who is missing
 PATIENCE = 30.0  # seconds without any worker, until that is said
 IDLE = 60.0  # seconds without work, until workers are let go: others may want the machine
-MOST_FAILURES = 5  # workers in a row that ended before they had begun
+MOST_FAILURES = 3  # workers in a row that ended before they had begun
 _log = logging.getLogger("smoothcert.pools")
 
 
@@ -47,6 +47,10 @@ class _Closed(NamedTuple):
 
 class _Dropped(NamedTuple):
     key: int
+
+
+class _Rest(NamedTuple):
+    pass
 
 
 class Crew:
@@ -93,6 +97,15 @@ class Crew:
         """A session is over."""
         self._put(_Closed(model))
 
+    @property
+    def has_workers(self) -> bool:
+        """Whether there are any, or will be soon."""
+        return bool(self._members)
+
+    def rest(self) -> None:
+        """Let workers go that have nothing to do."""
+        self._put(_Rest())
+
     def close(self) -> None:
         """End all workers."""
         self._inbox.put(None)
@@ -126,13 +139,13 @@ class Crew:
         try:
             event = self._inbox.get(timeout=TICK if busy else IDLE if self._members else None)
         except queue.Empty:
-            event = False
-            if not busy:
-                self._end_members()
+            event = _Rest()
         if event is None:
             return False
-        if event is not False:
+        if not isinstance(event, _Rest):
             self._handle(event)
+        elif not busy:
+            self._end_members()
         if any(model.sessions for model in self._models.values()):
             if time.monotonic() - self._looked > TICK:
                 self._recruit()

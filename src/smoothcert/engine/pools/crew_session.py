@@ -62,7 +62,12 @@ _lock = threading.Lock()
 
 def open_session(plan: Hashable, new_recruiter: Callable[[], Recruiter], compiled: Compiled) -> Session:
     """A session of the workers of a plan, which are started when first asked for, and again if they have ended."""
-    return CrewSession(_crew(plan, new_recruiter), compiled)
+    mine = _crew(plan, new_recruiter)
+    if not mine.has_workers:
+        for other in tuple(_crews.values()):
+            if other is not mine:
+                other.rest()  # it may hold the room that these need
+    return CrewSession(mine, compiled)
 
 
 def _crew(key: Hashable, new_recruiter: Callable[[], Recruiter]) -> Crew:
