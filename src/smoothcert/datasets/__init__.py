@@ -32,7 +32,7 @@ def load(source: str | os.PathLike[str], split: str = "test", *, root: Path | No
         raise InputError(f"split must be 'train' or 'test', got {split!r}")
     given = os.fspath(source)
     if given in READERS:
-        return READERS[given](split, _root(root))
+        return READERS[given](split, data_root(root))
     path = Path(os.path.expanduser(given))
     # os.path answers False where pathlib may raise (names too long, no permission).
     if given and os.path.isdir(path):
@@ -46,7 +46,8 @@ def load(source: str | os.PathLike[str], split: str = "test", *, root: Path | No
     raise InputError(_unknown(given))
 
 
-def _root(root: Path | None) -> Path:
+def data_root(root: Path | None = None) -> Path:
+    """Where files of named data sets lie: `root`, else $SMOOTHCERT_DATA, else ./data."""
     return Path(os.path.expanduser(root or os.environ.get("SMOOTHCERT_DATA") or "data"))
 
 

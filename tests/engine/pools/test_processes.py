@@ -133,7 +133,7 @@ def test_plans_are_checked() -> None:
 def test_what_is_packed_comes_back() -> None:
     x = torch.rand(2, 3)
     for value in (x, x.t(), x[0, 0], torch.tensor([1, 2]), torch.tensor(True), torch.rand(3).bfloat16()):
-        again = crew._unpacked(pack(Reply(value))).result
+        again = Reply.unpacked(pack(Reply(value))).result
         assert torch.equal(again, value)
         assert (again.dtype, again.shape) == (value.dtype, value.shape)
     assert len(pack([x] * 50)) < len(pack(x)) + 200, "one input is sent once, however many pieces it has"
@@ -141,9 +141,9 @@ def test_what_is_packed_comes_back() -> None:
     class UnsendableError(Exception):
         pass
 
-    error = crew._unpacked(Reply(error=UnsendableError("what it said")).packed()).error
+    error = Reply.unpacked(Reply(error=UnsendableError("what it said")).packed()).error
     assert str(error) == "UnsendableError: what it said"
-    assert "cannot be read" in str(crew._unpacked(b"nothing").error)
+    assert "cannot be read" in str(Reply.unpacked(b"nothing").error)
 
 
 DRIVER = """

@@ -75,7 +75,9 @@ def network(seed: int = 0) -> nn.Module:
 def lines(run: Any) -> list[dict[str, Any]]:
     """The records of a run by input, without times and the digests of the chain, which have them in."""
     found = [json.loads(line) for line in (run.path / "records.jsonl").read_text().splitlines()]
-    kept = [{name: value for name, value in line.items() if name not in ("seconds", "previous", "digest")} for line in found]
+    kept = [
+        {name: value for name, value in line.items() if name not in ("seconds", "previous", "digest")} for line in found
+    ]
     return sorted(kept, key=lambda line: int(line["index"]))
 
 
@@ -215,6 +217,52 @@ def test_the_driver_is_killed_and_goes_on(nodes: Nodes, tmp_path: Path) -> None:
     runs = [sc.Run.open(tmp_path / name) for name in ("run", "here")]
     assert lines(runs[0]) == lines(runs[1])
     assert len(lines(runs[0])) == 12
+
+
+NETWORK = """
+import torch
+from smoothcert.models import register
+
+@register("plugged for ray")
+def plugged(*, num_classes, input_shape):
+    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, num_classes))
+"""
+
+
+def test_members_are_trained_side_by_side(nodes: Nodes, tmp_path: Path) -> None:
+    """As on this machine: the same weights, and the same words; here because this cluster is there already."""
+    from smoothcert import models
+    from smoothcert.core.plugins import load_plugin
+    from smoothcert.workflows.observer import Observer
+    from smoothcert.workflows.recipes import adapted
+    from smoothcert.workflows.seeds import train_seeds
+
+    crew_session.close_all()  # there is room
+    (tmp_path / "network.py").write_text(NETWORK)
+    load_plugin(tmp_path / "network.py")
+    (tmp_path / "network.py").unlink()  # a machine need not have the file
+    recipe, heard = adapted("mnist-lenet-gaussian-0.50-fast", ["architecture=plugged for ray"], epochs=1), list[str]()
+
+    class Ear(Observer):
+        def finished(self, task: str, *, note: str) -> None:
+            heard.append(task)
+
+    both = train_seeds(recipe, data="digits", out=tmp_path / "ray", seeds=[3, 5], pool=sc.Ray(), observer=Ear())
+    assert sorted(heard) == ["seed 3", "seed 5"]
+    assert [one.new for one in both] == [True, True]
+    (alone,) = train_seeds(recipe, data="digits", out=tmp_path / "here", seed=5)
+    there, here = (models.load(one.model).model.state_dict() for one in (both[1], alone))
+    assert all(torch.allclose(there[name], here[name], atol=1e-6) for name in here)
+    assert not list((tmp_path / "ray").glob(".shared*"))
+    again = train_seeds(recipe, data="digits", out=tmp_path / "ray", seeds=[3, 5], pool=sc.Ray())
+    assert [one.new for one in again] == [False, False]
+    with pytest.raises(InputError, match="another configuration"):
+        train_seeds(
+            adapted("mnist-lenet-gaussian-0.50-fast", ["architecture=plugged for ray", "lr=0.3"], epochs=1),
+            data="digits", out=tmp_path / "ray", seeds=[3], pool=sc.Ray(),
+        )  # fmt: skip
+    with pytest.raises(InputError, match="must be processes or ray"):
+        train_seeds(recipe, data="digits", out=tmp_path / "no", pool=sc.Threads(2))
 
 
 def test_functions_of_a_script_are_sent_along(nodes: Nodes) -> None:

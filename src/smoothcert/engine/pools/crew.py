@@ -178,7 +178,7 @@ class Crew:
                     self._call(member, "drop", "drop", event.key)
 
     def _answered(self, member: Member, number: int, packed: bytes) -> None:
-        asked, reply = member.calls.pop(number), _unpacked(packed)
+        asked, reply = member.calls.pop(number), Reply.unpacked(packed)
         if isinstance(asked, Order):
             if reply.error is not None:
                 asked.future.set_exception(reply.error)
@@ -286,14 +286,6 @@ class Crew:
             link.end()
         for model in self._models.values():
             model.holders = 0
-
-
-def _unpacked(packed: bytes) -> Reply:
-    try:
-        reply: Reply = pickle.loads(packed)
-    except Exception as error:
-        return Reply(error=InputError(f"what a worker answered cannot be read ({type(error).__name__}: {error})"))
-    return reply
 
 
 def _rest(inbox: Inbox) -> Iterator[Any]:

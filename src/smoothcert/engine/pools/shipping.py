@@ -69,6 +69,15 @@ class Reply:
                 return pack(Reply(error=said))
         return pack(self)
 
+    @staticmethod
+    def unpacked(packed: bytes) -> Reply:
+        """What arrived; what cannot be read is an error too."""
+        try:
+            reply: Reply = pickle.loads(packed)
+        except Exception as error:
+            return Reply(error=InputError(f"what a worker answered cannot be read ({type(error).__name__}: {error})"))
+        return reply
+
 
 def parcel_of(compiled: Compiled, pack_model: Pack) -> Parcel:
     """A model on its way to a worker."""
