@@ -240,7 +240,6 @@ def test_members_are_trained_side_by_side(nodes: Nodes, tmp_path: Path) -> None:
     crew_session.close_all()  # there is room
     (tmp_path / "network.py").write_text(NETWORK)
     load_plugin(tmp_path / "network.py")
-    (tmp_path / "network.py").unlink()  # a machine need not have the file
     recipe, heard = adapted("mnist-lenet-gaussian-0.50-fast", ["architecture=plugged for ray"], epochs=1), list[str]()
 
     class Ear(Observer):

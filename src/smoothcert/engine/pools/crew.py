@@ -245,6 +245,8 @@ class Crew:
             link = self.recruiter.start(self._inbox)
             self._members[link] = member = Member(link)
             self._call(member, "hello", "hello")
+        for model in self._models.values():
+            self._judge(model)  # there may be less room now
         if any(member.place for member in self._members.values()):
             self._began = self._looked
         elif self._looked - self._began > PATIENCE:
