@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from smoothcert.engine import Threads as Threads
     from smoothcert.engine import optimize_sigma as optimize_sigma
     from smoothcert.memory import Memory as Memory
+    from smoothcert.models.diffusion import DiffusionDenoiser as DiffusionDenoiser
     from smoothcert.models.ensembles import Consensus as Consensus
     from smoothcert.models.ensembles import Denoised as Denoised
     from smoothcert.models.ensembles import EarlyExit as EarlyExit
@@ -93,6 +94,7 @@ _HOMES = {
         "Threads",
         "optimize_sigma",
     ),
+    "smoothcert.models.diffusion": ("DiffusionDenoiser",),
     "smoothcert.models.ensembles": (
         "Consensus",
         "Denoised",

@@ -353,7 +353,7 @@ def forged(line: dict[str, Any], procedure: Procedure, answer: Callable[[Ask, Ta
         return answer(ask, next(answers, ("", Tally.empty(10)))[1])
 
     made = converse(procedure.certify(Noise.from_description(old.noise)), draw)
-    kept = {name: getattr(old, name) for name in ("noise", "classifier", "seed", "input_id")}
+    kept = {name: getattr(old, name) for name in ("noise", "classifier", "seed", "stream", "input_id")}
     return {**line, "seconds": 0.5, "certificate": dataclasses.replace(made, **kept).to_json()}
 
 

@@ -18,8 +18,9 @@ from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-LEAVES = [[name] for name in COMMANDS if name not in ("ensemble", "memory")]
-LEAVES += [[group, name] for group in ("ensemble", "memory") for name in COMMANDS[group].commands]
+GROUPS = ("ensemble", "memory", "model")
+LEAVES = [[name] for name in COMMANDS if name not in GROUPS]
+LEAVES += [[group, name] for group in GROUPS for name in COMMANDS[group].commands]
 
 
 def call(*arguments: object) -> Result:
@@ -59,7 +60,7 @@ def test_no_function_of_the_command_line_is_long() -> None:
     import smoothcert.cli
 
     files = sorted(Path(smoothcert.cli.__file__).parent.glob("*.py"))
-    assert sum(len(file.read_text().splitlines()) for file in files) < 1200
+    assert max(len(file.read_text().splitlines()) for file in files) <= 160  # a file per command, and no room in it
     for file in files:
         for node in ast.walk(ast.parse(file.read_text())):
             if isinstance(node, ast.FunctionDef):

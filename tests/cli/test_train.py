@@ -42,7 +42,7 @@ def trained(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_the_folder_has_everything(trained: Path) -> None:
     assert {path.name for path in trained.iterdir()} == {
         ".lock", "train.json", "state.safetensors", "log.jsonl", "progress.log", "curves.png",
-        "model.safetensors",
+        "model.safetensors", "events",
     }  # fmt: skip
     log = [json.loads(line) for line in (trained / "log.jsonl").read_text().splitlines()]
     assert [epoch["number"] for epoch in log] == [1, 2]
@@ -60,7 +60,7 @@ def test_the_folder_has_everything(trained: Path) -> None:
 
 
 def test_again_it_is_there_and_another_setting_is_refused(trained: Path) -> None:
-    before = {path: path.read_bytes() for path in trained.iterdir()}
+    before = {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()}
     again = call(*QUICK, "--out", trained)
     assert (again.exit_code, "already trained" in again.stdout) == (0, True), again.output
     for more, words in [
@@ -70,7 +70,7 @@ def test_again_it_is_there_and_another_setting_is_refused(trained: Path) -> None
     ]:
         done = call(*QUICK, "--out", trained, *more)
         assert (done.exit_code, words in done.stderr, done.stderr.count("\n")) == (2, True, 1), done.output
-    assert {path: path.read_bytes() for path in trained.iterdir()} == before
+    assert {path: path.read_bytes() for path in trained.rglob("*") if path.is_file()} == before
 
 
 def test_curves_that_a_kill_left_out_are_made(trained: Path, tmp_path: Path) -> None:
@@ -196,3 +196,45 @@ def test_recipes_are_listed() -> None:
     assert (one["objective"]["lam"], one["published_acr"], one["passes"]) == (16, 0.9201, 16)
     unknown = call("recipes", "mnist-lenet-maser-0.25")
     assert (unknown.exit_code, "did you mean" in unknown.stderr) == (2, True)
+
+
+def test_fine_tuning_starts_from_the_weights_of_a_checkpoint(trained: Path, tmp_path: Path) -> None:
+    start = trained / "model.safetensors"
+    options = ["--init", start, "--set", "lr=1e-12", "--set", "weight_decay=0"]
+    assert call(*QUICK, "--epochs", 1, *options, "--out", tmp_path / "a").exit_code == 0
+    for name, value in weights(tmp_path / "a" / "model.safetensors").items():
+        if "num_batches" not in name and "running" not in name:
+            torch.testing.assert_close(value, weights(start)[name], atol=1e-6, rtol=0)
+    done = call(*QUICK, "--init", start, "--set", "architecture=mlp", "--out", tmp_path / "b")
+    assert done.exit_code == 2
+    done = call(*QUICK, "--set", "lr=1e-12", "--epochs", 1, "--out", tmp_path / "a")
+    assert (done.exit_code, "init is" in done.stderr) == (2, True), done.output
+
+
+def test_models_are_kept_and_events_written(tmp_path: Path) -> None:
+    options = ["--keep-every", 1, "--set", "optimizer=adamw", "--set", "lr=0.003", "--set", "ema=0.99"]
+    done = call(*QUICK, *options, "--out", tmp_path / "a")
+    assert done.exit_code == 0, done.output
+    kept = sorted(path.name for path in (tmp_path / "a").glob("epoch-*"))
+    assert kept == ["epoch-0001.safetensors", "epoch-0002.safetensors"]
+    last, model = (weights(tmp_path / "a" / name) for name in ("epoch-0002.safetensors", "model.safetensors"))
+    assert all(torch.equal(last[name], value) for name, value in model.items())
+    assert list((tmp_path / "a" / "events").glob("events.out.tfevents*"))
+    done = call(*QUICK, "--set", "optimizer=adagrad", "--out", tmp_path / "b")
+    assert (done.exit_code, "must be sgd, adam or adamw" in done.stderr) == (2, True), done.output
+
+
+@pytest.mark.parametrize(
+    ("changes", "noise"),
+    [
+        (["noise=uniform"], {"name": "uniform", "half_width": 0.5}),
+        (["noise=laplace", "noise.scale=0.3"], {"name": "laplace", "scale": 0.3}),
+        (["noise=ablation", "noise.keep=0.4", "noise.values=17"], {"name": "ablation", "keep": 0.4, "values": 17}),
+    ],
+)
+def test_training_under_other_noises(changes: list[str], noise: dict[str, object], tmp_path: Path) -> None:
+    options = [part for change in changes for part in ("--set", change)]
+    done = call(*QUICK, "--epochs", 1, *options, "--out", tmp_path / "a")
+    assert done.exit_code == 0, done.output
+    found = models.load(tmp_path / "a" / "model.safetensors").details["noise"]
+    assert {name: found[name] for name in noise} == noise

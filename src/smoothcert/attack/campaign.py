@@ -47,8 +47,11 @@ class AttackCampaign:
                 "attack looks for l2 perturbations under noise that is added, such as Gaussian noise; the run has "
                 f"{noise.name} noise and {noise.norm} radii"
             )
-        if not isinstance(self.smoothed.model, nn.Module):
-            raise InputError("attack needs a model with gradients: a torch module")
+        if not self.smoothed.has_gradients:
+            raise InputError(
+                "attack needs a model with gradients, a torch module; a function and an ONNX file have none: attack "
+                "the module that it was made from, certified by itself"
+            )
         for name in self.adversaries:
             adversary(name, self.effort)
         if not all(0 < radius < math.inf for radius in self.radii):

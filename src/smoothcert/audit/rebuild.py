@@ -63,6 +63,12 @@ def rebuild(
         input_shape=input_shape,
     )
     now, then = flat(smoothed.describe()), flat(config.classifier)
+    here = config.built_noise.stream_kind(str(now["device"]))
+    if config.stream != here and seed is None:
+        raise InputError(
+            f"{run.path} was drawn by {config.stream}, and here draws are made by {here}, which are others; "
+            f"draw again where the run was made: on {then.get('device')}"
+        )
     for name in identifying(then):
         if now.get(name) != then.get(name):
             raise _other_model(run, name, now.get(name), then.get(name))

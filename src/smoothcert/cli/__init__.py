@@ -10,11 +10,13 @@ import typer
 from smoothcert.cli import (
     analyze,
     attack,
+    board,
     certify,
     compare,
     demo,
     ensemble,
     memory,
+    model,
     predict,
     recipes,
     report,
@@ -57,7 +59,7 @@ def _main(
 
 for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
-    verify.verify, attack.attack, demo.demo,
+    verify.verify, attack.attack, board.board, demo.demo,
 ):  # fmt: skip
     app.command(cls=ListingCommand)(command(_command))
 
@@ -70,6 +72,12 @@ _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_i
 for _look in (memory.info, memory.check, memory.export):
     _memory.command(cls=ListingCommand)(command(_look))
 app.add_typer(_memory, name="memory")
+
+
+_model = typer.Typer(help="Models of any format: what one is, one file of it, ONNX of it.", no_args_is_help=True)
+for _called, _does in (("import", model.import_), ("info", model.info), ("export", model.export)):
+    _model.command(_called, cls=ListingCommand)(command(_does))
+app.add_typer(_model, name="model")
 
 
 def repeat_radius_option(arguments: list[str]) -> list[str]:

@@ -19,7 +19,12 @@ def option(text: str, *names: str, panel: str | None = None) -> Any:
 
 
 Model = Annotated[
-    list[Path], option("Checkpoint (.safetensors) or ensemble (.json); several of them vote softly.", "--model")
+    list[Path],
+    option(
+        "net.safetensors, ensemble.json, net.onnx, a TorchScript or torch.export file, checkpoint.pth.tar, a Hugging "
+        "Face folder, my_models.py:net or package.module:net (code that is run); several of them vote softly.",
+        "--model",
+    ),
 ]
 NoiseName = Annotated[str, option("{noises}; each has its norm, gaussian l2 or linf.", panel=NOISE)]
 Strength = Annotated[

@@ -21,11 +21,16 @@ Data = Annotated[str | None, option("A data set, .npz file or image folder. Defa
 Seed = Annotated[int | None, option("Weights are a function of the seed, the recipe and the data. Default: 0.")]
 Seeds = Annotated[str | None, option("Several members, as in 0-4 or 0,3,7, into OUT/seed0, OUT/seed1, ...")]
 Changes = Annotated[
-    list[str], option("Change a value: lr=0.05, objective.lam=6, schedule=cosine, chunk=16, ...", "--set")
+    list[str],
+    option(
+        "Change a value: lr=0.05, objective.lam=6, optimizer=adamw, noise=uniform, ema=0.999, chunk=16, ...", "--set"
+    ),
 ]
 Accumulate = Annotated[
     int | None, option("Passes that a batch is split into, to save memory; short for --set chunk=batch/passes.")
 ]
+Init = Annotated[Path | None, option("Checkpoint of the same network whose weights are the first ones: fine-tuning.")]
+KeepEvery = Annotated[int | None, option("Keep the model after every so many epochs: OUT/epoch-0010.safetensors.")]
 Jobs = Annotated[int | None, option("Members trained side by side. Default: as many as cores; 1 on a GPU.")]
 
 
@@ -39,6 +44,8 @@ def train(
     changes: Changes = [],  # noqa: B006
     accumulate: Accumulate = None,
     jobs: Jobs = None,
+    init: Init = None,
+    keep_every: KeepEvery = None,
     save_every: Annotated[float, option("Seconds between states, besides after every epoch.")] = 120.0,
     data_root: o.DataRoot = None,
     device: o.Device = None,
@@ -59,7 +66,8 @@ def train(
     with terminal_observer() as observer:
         trained = train_seeds(
             chosen, out=out, seed=one, seeds=several, data=data, data_root=data_root, device=device, jobs=jobs,
-            save_every=save_every, pool=PoolChoice(pool, None, address, gpus_per_worker), observer=observer,
+            save_every=save_every, init=init, keep_every=keep_every, observer=observer,
+            pool=PoolChoice(pool, None, address, gpus_per_worker),
         )  # fmt: skip
     for member in trained:
         say(f"{'trained' if member.new else 'already trained'}: {member.model}")

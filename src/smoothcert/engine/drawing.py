@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
 from smoothcert.core.randomness import input_id
-from smoothcert.engine.checks import FixedFunctionCheck, SplitCheck
+from smoothcert.engine.checks import FixedFunctionCheck, PackingCheck, SplitCheck
 from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Session
@@ -22,9 +22,24 @@ from smoothcert.procedures import Conversation
 from smoothcert.procedures.certificate import Answered
 
 Result = TypeVar("Result", bound=Answered)
-Checked = WeakKeyDictionary[Compiled, dict[int, bool]]
-"""Models that were found to be fixed functions, and by number of rows whether blocks may be split into such calls."""
-MOST_SHAPES = 4  # of split calls: a backend may need a network of its own for each
+SMALLEST_CALL, SMALL_STEP, STEP = 16, 8, 32  # rows; smaller calls, and finer steps, cost more than they save
+
+
+@dataclass
+class Found:
+    """What was found out about a model that is a fixed function.
+
+    Args:
+        packed: whether draws of several requests may share a call; None: not known yet.
+        sizes: by number of rows, whether calls of so many give the same scores to the last bit.
+    """
+
+    packed: bool | None = None
+    sizes: dict[int, bool] = field(default_factory=dict)
+
+
+Checked = WeakKeyDictionary[Compiled, Found]
+"""Models that were found to be fixed functions."""
 
 
 @dataclass(frozen=True)
@@ -61,12 +76,14 @@ class Drawing:
         given = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
         first_call = self.compiled not in self.checked
         with self.pool.open(self.compiled) as session:
-            self._check(session, batch[0], given[0] if given else self.noise.for_inputs(batch))
+            noise = given[0] if given else self.noise.for_inputs(batch)
+            self._check(session, batch[0], noise)
             sampler = Sampler(
                 session=session,
                 seed=self.seed,
                 rows_per_call=self.compiled.rows,
-                may_split=lambda rows: not first_call and self._may_split(session, rows),
+                packed=self._packed(session, batch, noise, first_call=first_call),
+                call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
                 member_calls=member_calls,
             )
 
@@ -85,6 +102,7 @@ class Drawing:
             noise=progress.noise.describe(),
             classifier=self.compiled.description,
             seed=self.seed,
+            stream=progress.noise.stream_kind(self.compiled.device),
             input_id=progress.input_id,
         )
 
@@ -93,22 +111,42 @@ class Drawing:
         if self.compiled in self.checked and self.compiled.description["fingerprint"] is not None:
             return
         session.map([FixedFunctionCheck(x.clone(), noise, self.seed)])
-        self.checked.setdefault(self.compiled, {})
+        self.checked.setdefault(self.compiled, Found())
 
-    def _may_split(self, session: Session, rows: int) -> bool:
-        """Whether blocks may be split into calls of so many rows; found out once for each number of rows.
+    def _packed(self, session: Session, batch: Tensor, noise: Noise, *, first_call: bool) -> bool:
+        """Whether draws of several requests may share a call; found out once.
+
+        Of one input there is one request at a time: only several workers gain from cutting it as it suits them, and not
+        at the first call, because who asks once would pay more for finding out than is won.
+        """
+        compiled, found = self.compiled, self.checked[self.compiled]
+        if compiled.device.type != "cpu":
+            return True
+        if found.packed is None and (len(batch) > 1 or (compiled.workers > 1 and not first_call)):
+            (found.packed,) = session.map([PackingCheck(batch[0].clone(), noise, self.seed)])
+        return bool(found.packed)
+
+    def _call_rows(self, session: Session, rows: int, *, may_look: bool) -> int:
+        """In a call of how many rows so many may be run; whether a number will do is found out once.
 
         Not at the first call: who asks once would pay more for finding out than is won.
         """
-        known = self.checked[self.compiled]
-        if self.compiled.executable.rows is not None or (rows not in known and len(known) >= MOST_SHAPES):
-            return False
-        if rows not in known:
-            (known[rows],) = session.map([SplitCheck(rows)])
-        return known[rows]
+        compiled, sizes = self.compiled, self.checked[self.compiled].sizes
+        if not compiled.padded:
+            return rows
+        wanted = call_size(rows)
+        if may_look and wanted < compiled.rows and wanted not in sizes and len(sizes) < compiled.executable.sizes:
+            (sizes[wanted],) = session.map([SplitCheck(wanted)])
+        return min([size for size, same in sizes.items() if same and size >= rows], default=compiled.rows)
 
     def _noises(self, session: Session, batch: Tensor) -> Iterable[Noise]:
         bound = self.noise.for_inputs(batch)
         if self.search is None:
             return [bound] * len(batch)
         return self.search.noises(session.map, self.compiled, batch, bound, seed=self.seed)
+
+
+def call_size(rows: int) -> int:
+    """Rows of a call for at least so many: of few numbers, because each must be looked at before."""
+    step = SMALL_STEP if rows <= 2 * STEP else STEP
+    return max(SMALLEST_CALL, -(-rows // step) * step)

@@ -100,7 +100,9 @@ class ModelWatch:
         elif isinstance(value, type):
             return self._add_class(value)
         elif (hasattr(value, "__dict__") and not callable(value)) or isinstance(value, nn.Module):
-            return (vars(value), type(value))
+            # TorchScript keeps its weights where `vars` does not look.
+            hidden = isinstance(value, torch.jit.ScriptModule)
+            return (*value.parameters(), *value.buffers()) if hidden else (vars(value), type(value))
         return ()
 
     def _add_numbers(self, value: Tensor | Array) -> None:

@@ -72,6 +72,7 @@ class Answered:
     noise: Mapping[str, Any] = field(default_factory=dict)
     classifier: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    stream: str = ""  # how random bits are made of seed, input and purpose
     input_id: str = ""
 
     @property

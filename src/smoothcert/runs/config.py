@@ -82,6 +82,7 @@ class RunConfig:
     sigma_search: Mapping[str, Any] | None = None  # None: one strength for all inputs
     procedure: Mapping[str, Any]
     seed: int
+    stream: str  # how the random bits of a draw are made of the seed, the input and the purpose
     memory: str | None = None  # id of the memory that the run answers through
     plugins: tuple[Plugin, ...] = ()
     indices: tuple[int, ...]  # the plan, in order

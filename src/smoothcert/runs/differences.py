@@ -39,6 +39,7 @@ WORDS = {
     "procedure.runner_up": ("runner_up = {}", "--runner-up"),
     "procedure": ("{place} = {}", "--{place}"),
     "seed": ("seed {}", "--seed"),
+    "stream": ("draws by {}", "--noise"),
     "memory": ("another memory", "--memory"),
     "plugins": ("other plug-ins", "--plugin"),
     "attacks": ("other attacks", "--attack"),

@@ -17,13 +17,16 @@ from torch import Tensor, nn
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import evaluating
 from smoothcert.core.randomness import generator
-from smoothcert.models.fingerprint import weights_digest
+from smoothcert.training import optimizer as optimizers
+from smoothcert.training.averaging import MovingAverage, averaged
+from smoothcert.training.data import Data, TrainingData, check_label, training_data
 from smoothcert.training.group import Group
 from smoothcert.training.objectives import Objective
+from smoothcert.training.optimizer import OptimizerOf
 from smoothcert.training.settings import Settings
 from smoothcert.training.state import Epoch, Position, load_state, save_state
 from smoothcert.training.statistics import RunningStatistics, sizes
-from smoothcert.training.validation import Data, check, noisy_accuracy
+from smoothcert.training.validation import noisy_accuracy
 
 # At most so many steps, and about so many seconds, lie between looks at losses, weights and the clock: a look waits for
 # the device. Where a step takes longer, every step is looked at.
@@ -37,23 +40,23 @@ class Session:
     def __init__(
         self,
         model: nn.Module,
-        data: Data,
+        data: Data | TrainingData,
         objective: Objective,
         settings: Settings,
-        validation: Data | None,
+        validation: Data | TrainingData | None,
         state: Path | None,
+        optimizer: OptimizerOf | None = None,
     ) -> None:
-        check("data", data)
-        if validation is not None:
-            check("validation", validation)
+        self.data = training_data(data)
+        self.validation = None if validation is None else training_data(validation, "validation")
         if not isinstance(objective, Objective):
             raise InputError(f"objective must be one of smoothcert.training.objectives, got {objective!r}")
         if not any(parameter.requires_grad for parameter in model.parameters()):
             raise InputError("model has no parameters that require a gradient: there is nothing to train")
         self.group = Group.current()
         self.model, self.objective, self.settings = model, objective, settings
-        (self.x, self.y), self.validation, self.state = data, validation, state
-        self.steps = len(sizes(len(self.x), settings.batch_size))
+        self.state = state
+        self.steps = len(sizes(len(self.data), settings.batch_size))
         self.device = next(model.parameters()).device
         self.shared = settings.rows < settings.batch_size or self.group.size > 1
         processes, batch = self.group.size, settings.batch_size
@@ -66,20 +69,16 @@ class Session:
         for parameter in model.parameters():
             if parameter.dim() == 4:
                 parameter.data = parameter.data.to(memory_format=torch.channels_last)
-        self.optimizer = torch.optim.SGD(
-            model.parameters(),
-            lr=settings.lr,
-            momentum=settings.momentum,
-            weight_decay=settings.weight_decay,
-            nesterov=settings.nesterov,
-            fused=self.device.type in ("cpu", "cuda"),
-        )
+        self.optimizer = optimizers.made(optimizer or optimizers.sgd(settings, self.device), model)
+        self.rates = [float(group["lr"]) for group in self.optimizer.param_groups]
+        self.average = None if settings.ema is None else MovingAverage(model, settings.ema)
         self.statistics = RunningStatistics(model)
         ds2 = settings.ds2
-        self.strengths = None if ds2 is None else ds2.first(objective, len(self.x), self.device)  # (N,)
+        self.strengths = None if ds2 is None else ds2.first(objective, len(self.data), self.device)  # (N,)
         self.position, self.saved = Position(), time.perf_counter()
         self.ahead = 1  # steps until the next look: the first step tells how long they take
         self.losses: list[tuple[int, int, dict[str, Tensor]]] = []  # of this process: step, inputs, terms
+        self._optimizer_as_made = optimizers.describe(self.optimizer)
         if objective.classifies:
             self._check_labels()
 
@@ -89,28 +88,28 @@ class Session:
         return {
             "settings": self.settings.describe(),
             "objective": self.objective.describe(),
-            "data": weights_digest({"inputs": self.x, "labels": self.y}),
+            "optimizer": self._optimizer_as_made,
+            "data": self.data.identity,
         }
 
     def _check_labels(self) -> None:
         """Refuse labels that the model has no score for: it is asked once, and is as before afterwards."""
         with torch.no_grad(), evaluating(self.model), self._chance(("labels", 0)):
-            shape = tuple(self.objective.scores(self.model, self.x[:1].to(self.device)).shape)
+            x, _ = self.data.batch(torch.tensor([0]))
+            shape = tuple(self.objective.scores(self.model, x.to(self.device)).shape)
         if len(shape) != 2 or shape[1] < 2:
             raise InputError(
                 f"model must answer a score for each of two or more classes, (B, C), got {shape} for B = 1"
             )
-        for name, y in (("data", self.y), *([] if self.validation is None else [("validation", self.validation[1])])):
-            if int(y.max()) >= shape[1]:
-                raise InputError(
-                    f"{name} has the label {int(y.max())}, but the model answers the {shape[1]} classes "
-                    f"0 to {shape[1] - 1}; give it more outputs or leave these inputs out"
-                )
+        self.classes = shape[1]
+        for name, data in {"data": self.data, "validation": self.validation}.items():
+            if data is not None and data.largest_label is not None:
+                check_label(name, data.largest_label, self.classes)
 
     def resume(self, on_epoch: Callable[[Epoch], None]) -> None:
         """Go on from the state file, if there is one; every process of a group reads it."""
         if self.state is not None:
-            found = load_state(self.state, self.about, self.model, self.optimizer, self.strengths)
+            found = load_state(self.state, self.about, self.model, self.optimizer, self.strengths, self.average)
             if len({(p.epoch, p.step) if p else None for p in self.group.gather(found)}) > 1:
                 raise InputError(f"the processes see different files {self.state}; put it where all of them see it")
             self.position = found or self.position
@@ -121,7 +120,7 @@ class Session:
     def run_epoch(self, save_every: float, on_step: Callable[[int, int], None]) -> Epoch:
         """The rest of the epoch under way."""
         position, settings = self.position, self.settings
-        order = torch.randperm(len(self.x), generator=generator(settings.seed, "train", "order", position.epoch))
+        order = torch.randperm(len(self.data), generator=generator(settings.seed, "train", "order", position.epoch))
         batches = torch.split(order, sizes(len(order), settings.batch_size))
         self.model.train()
         began, before = time.perf_counter(), position.seconds
@@ -141,17 +140,24 @@ class Session:
             self._save()
         return epoch
 
+    def end(self) -> None:
+        """Leave the model as it was trained: with the moving average, if there is one, and in evaluation mode."""
+        if self.average is not None:
+            self.model.load_state_dict(self.average.tensors)
+        self.model.eval()
+
     def _finish(self, seconds: float) -> Epoch:
         """Close the epoch: its means, and how good the model is under noise."""
         position, settings = self.position, self.settings
         accuracy = None
         if self.validation is not None and self.objective.classifies:
             noise, scores = self.objective.noise, self.objective.scores
-            accuracy = noisy_accuracy(self.model, self.validation, noise, seed=settings.seed, scores=scores)
-        terms = {name: total / len(self.x) for name, total in position.sums.items()}
-        lr = self.optimizer.param_groups[0]["lr"]
+            with averaged(self.model, self.average), self._chance(("validate", position.epoch)):
+                accuracy = noisy_accuracy(self.model, self.validation, noise, seed=settings.seed, scores=scores)
+        terms = {name: total / len(self.data) for name, total in position.sums.items()}
+        lr = float(self.optimizer.param_groups[0]["lr"])
         epoch = Epoch(position.epoch + 1, settings.epochs, sum(terms.values()), terms, accuracy, lr, seconds)
-        self.position = Position(epoch=position.epoch + 1, history=[*position.history, epoch])
+        self.position = Position(epoch=position.epoch + 1, steps=position.steps, history=[*position.history, epoch])
         return epoch
 
     def _step(self, rows: Tensor) -> None:
@@ -176,14 +182,19 @@ class Session:
                 self._accumulate(objective, part, cut, (moment, number), share)
         if self.shared:
             self._merge(rows)
-        self.optimizer.param_groups[0]["lr"] = settings.lr * settings.schedule.factor(now, settings.epochs)
+        factor = settings.schedule.factor(now, settings.epochs)
+        for parameters, rate in zip(self.optimizer.param_groups, self.rates, strict=True):
+            parameters["lr"] = rate * factor
         self.optimizer.step()
+        position.steps += 1
+        if self.average is not None:
+            self.average.update(self.model)
 
     def _accumulate(self, objective: Objective, rows: Tensor, cut: Tensor, when: tuple[str, int], share: float) -> None:
         """Add the gradient of one chunk, which is this share of its batch; `when` names its step and itself."""
-        x, y = self.x[rows].to(self.device, non_blocking=True), self.y[rows].to(self.device, non_blocking=True)
-        x = self.settings.augment.apply(x, cut)
         with self._chance(when):
+            x, y = self._batch(rows)
+            x = self.settings.augment.apply(x, cut)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
                 strength = self._improved(objective, x, rows, when)
                 noise = generator(self.settings.seed, "train", f"noise/{when[0]}", when[1], self.device)
@@ -191,6 +202,12 @@ class Session:
                 loss = torch.stack([term.float() for term in terms.values()]).sum()
             (loss * share).backward()  # type: ignore[no-untyped-call]
         self.losses.append((self.position.step, len(rows), {name: term.detach() for name, term in terms.items()}))
+
+    def _batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
+        x, y = self.data.batch(rows)
+        if self.data.largest_label is None and self.objective.classifies:
+            check_label("data", int(y.max()), self.classes)
+        return x.to(self.device, non_blocking=True), y.to(self.device, non_blocking=True)
 
     @contextmanager
     def _chance(self, when: tuple[str, int]) -> Iterator[None]:
@@ -267,10 +284,10 @@ class Session:
         return max(clock for clock, *_ in everyone)
 
     def _diverged(self, what: str) -> str:
-        where, lr = self.position.epoch + 1, self.settings.lr
+        where, lr = self.position.epoch + 1, max(self.rates)
         return f"{what} in epoch {where}: training has diverged, lower lr (now {lr:g})"
 
     def _save(self) -> None:
         if self.state is not None and self.group.rank == 0:
-            save_state(self.state, self.about, self.model, self.optimizer, self.position, self.strengths)
+            save_state(self.state, self.about, self.model, self.optimizer, self.position, self.strengths, self.average)
         self.saved = time.perf_counter()

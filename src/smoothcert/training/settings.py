@@ -28,6 +28,7 @@ class Settings:
     mixed_precision: bool = True
     seed: int = 0
     ds2: DS2 | None = None
+    ema: float | None = None
 
     def __post_init__(self) -> None:
         whole = (self.epochs, self.batch_size, 1 if self.chunk is None else self.chunk)
@@ -47,6 +48,8 @@ class Settings:
             )
         if self.nesterov and not self.momentum:
             raise InputError("nesterov needs a momentum above 0, got 0; set nesterov to false")
+        if self.ema is not None and not 0 < self.ema < 1:
+            raise InputError(f"ema must lie in (0, 1), as 0.999 does, got {self.ema}")
         if self.ds2 is not None and self.ds2.start >= self.epochs:
             raise InputError(
                 f"ds2 would start after {self.ds2.start} epochs, and there are {self.epochs}; lower the start of ds2"
@@ -60,6 +63,4 @@ class Settings:
     def describe(self) -> dict[str, Any]:
         """All of it, JSON-able."""
         values = asdict(self) | {"schedule": self.schedule.describe(), "augment": self.augment.describe()}
-        if self.ds2 is None:
-            del values["ds2"]
-        return values
+        return {name: value for name, value in values.items() if value is not None or name not in ("ds2", "ema")}

@@ -1,8 +1,9 @@
 """Where training stands, in one file: what a killed training goes on from.
 
-A safetensors file of the model's tensors, the optimiser's momenta and, where inputs have strengths of the noise of
-their own, these; with a JSON text: which training it is of, the epoch and the step. Noise, order and learning rate are
-functions of (seed, epoch, step), so there is no more to keep. Every byte is under a digest.
+A safetensors file of the model's tensors, the optimiser's, the moving average of the weights if there is one and, where
+inputs have strengths of the noise of their own, these; with a JSON text: which training it is of, the epoch and the
+step. Noise, order and learning rate are functions of (seed, epoch, step), so there is no more to keep. Every byte is
+under a digest.
 """
 
 from __future__ import annotations
@@ -19,10 +20,12 @@ from torch import Tensor, nn
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import read_file, write_whole
 from smoothcert.models.formats.sealed_tensors import DAMAGE, is_whole, pack, unpack
+from smoothcert.training.averaging import MovingAverage
+from smoothcert.training.optimizer import restore, tensors_of
 
 _KEY = "smoothcert-training"
-_FORMAT = 2
-_MODEL, _MOMENTUM, _STRENGTHS = "model/", "momentum/", "strengths"
+_FORMAT = 3
+_MODEL, _OPTIMIZER, _AVERAGE, _STRENGTHS = "model/", "optimizer/", "average/", "strengths"
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,10 @@ class Epoch:
     lr: float = 0.0  # at its end
     seconds: float = 0.0
 
+    def __str__(self) -> str:
+        text = f"epoch {self.number}/{self.epochs}, loss {self.loss:.3f}"
+        return text if self.accuracy is None else f"{text}, {100 * self.accuracy:.1f}% right under noise"
+
 
 @dataclass
 class Position:
@@ -44,6 +51,7 @@ class Position:
 
     epoch: int = 0  # from 0: the one under way
     step: int = 0  # of this epoch: the next one
+    steps: int = 0  # of all epochs, done
     sums: dict[str, float] = field(default_factory=dict)
     seconds: float = 0.0  # of this epoch so far
     history: list[Epoch] = field(default_factory=list)
@@ -56,13 +64,13 @@ def save_state(
     optimizer: torch.optim.Optimizer,
     position: Position,
     strengths: Tensor | None = None,
+    average: MovingAverage | None = None,
 ) -> None:
     """Write the file so that it appears at once and whole: a kill leaves the old one or the new one."""
     tensors = {_MODEL + name: _copy(value) for name, value in model.state_dict().items()}
-    for name, parameter in model.named_parameters():
-        momentum = optimizer.state[parameter].get("momentum_buffer") if parameter in optimizer.state else None
-        if momentum is not None:
-            tensors[_MOMENTUM + name] = _copy(momentum)
+    tensors |= {_OPTIMIZER + name: _copy(value) for name, value in tensors_of(optimizer, model).items()}
+    if average is not None:
+        tensors |= {_AVERAGE + name: _copy(value) for name, value in average.tensors.items()}
     if strengths is not None:
         tensors[_STRENGTHS] = _copy(strengths)
     write_whole(path, pack(tensors, _KEY, {"format": _FORMAT, "about": dict(about), "position": asdict(position)}))
@@ -74,6 +82,7 @@ def load_state(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     strengths: Tensor | None = None,
+    average: MovingAverage | None = None,
 ) -> Position | None:
     """Put model, optimiser and strengths where the file says, or leave them alone if there is none.
 
@@ -85,19 +94,17 @@ def load_state(
     body, tensors = _read(path)
     if body["about"] != json.loads(json.dumps(about)):
         raise InputError(f"{path} is of another training (data, objective or settings differ); keep this one elsewhere")
-    state = {name.removeprefix(_MODEL): value for name, value in tensors.items() if name.startswith(_MODEL)}
+    state = _below(_MODEL, tensors)
     expected = {name: value.shape for name, value in model.state_dict().items()}
     if {name: value.shape for name, value in state.items()} != expected:
         raise InputError(f"{path} is of another model; keep this training elsewhere")
     model.load_state_dict(state)
     if strengths is not None:
         strengths.copy_(tensors[_STRENGTHS])
-    for name, parameter in model.named_parameters():
-        if _MOMENTUM + name in tensors:
-            # In the parameter's own layout, which the fused optimiser expects.
-            momentum = torch.empty_like(parameter, requires_grad=False).copy_(tensors[_MOMENTUM + name])
-            optimizer.state[parameter]["momentum_buffer"] = momentum
+    restore(optimizer, model, _below(_OPTIMIZER, tensors))
     position = body["position"]
+    if average is not None:
+        average.load(_below(_AVERAGE, tensors), position["steps"])
     return Position(**position | {"history": [Epoch(**epoch) for epoch in position["history"]]})
 
 
@@ -116,6 +123,10 @@ def _read(path: Path) -> tuple[dict[str, Any], dict[str, Tensor]]:
     if header is None or not is_whole(raw, _KEY):
         raise InputError(damaged)
     return header, tensors
+
+
+def _below(prefix: str, tensors: Mapping[str, Tensor]) -> dict[str, Tensor]:
+    return {name.removeprefix(prefix): value for name, value in tensors.items() if name.startswith(prefix)}
 
 
 def _copy(value: Tensor) -> Tensor:

@@ -129,7 +129,7 @@ def attack(
     if not records:
         raise InputError(f"{opened.path} has no recorded input to attack; certify first")
     refuse_scopes(records)
-    classifier = run_model(opened, model, device=device)
+    classifier = run_model(opened, model, device=device, observer=observer)
     dataset = run_data(opened, data, data_root)
     classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
     again = partial(

@@ -89,7 +89,9 @@ def certify(
     out, subset = Path(out), subset or Subset()
     found = search.resolve(procedure) if isinstance(search, SearchChoice) else search
     dataset = open_data(data, split, root=data_root, called="--data")
-    classifier = open_model(model, device=device, num_classes=num_classes, example=dataset.tensors([0]))
+    classifier = open_model(
+        model, device=device, num_classes=num_classes, example=dataset.tensors([0]), observer=observer
+    )
     with using_out(out):
         earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
     backend, batch_size = resumed_backend(earlier, backend, batch_size)
@@ -120,6 +122,11 @@ def certify(
             refuse_other_memory(earlier, remembered)
         if one_sided := _one_sided(dataset, subset):
             observer.warned(one_sided)
+        if backend == "auto":
+            with task(observer, "backend") as measuring:
+                smoothed.compile(
+                    dataset.inputs.shape[1:], say=lambda text: measuring.reach(measuring.done + 1, note=text)
+                )
         config = run_config(smoothed, procedure, dataset, subset, replace(classifier.about, calibration=named))
         with using_out(out):
             run = Run.start(out, config, command=command_line(command))

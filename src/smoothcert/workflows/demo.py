@@ -22,7 +22,6 @@ from smoothcert.workflows.certify import certify
 from smoothcert.workflows.observer import SILENT, Observer, task
 from smoothcert.workflows.run import Run
 from smoothcert.workflows.sources import find_device
-from smoothcert.workflows.train import in_words
 
 DATA = "mnist5k"
 
@@ -58,7 +57,7 @@ class Demo:
         with task(observer, "train") as under_way:
 
             def on_epoch(epoch: Epoch) -> None:
-                under_way.reach(under_way.done, note=in_words(epoch))
+                under_way.reach(under_way.done, note=str(epoch))
 
             train(
                 model, (x, y), objective, epochs=self.epochs, seed=self.seed, on_epoch=on_epoch, on_step=under_way.reach

@@ -14,6 +14,7 @@ from smoothcert.datasets import Dataset
 from smoothcert.engine import Pool, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.runs import Run
+from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.sources import (
     Classifier,
     DataSource,
@@ -38,9 +39,10 @@ def run_data(run: Run, given: DataSource | None, root: Path | None) -> Dataset:
     return dataset
 
 
-def run_model(run: Run, model: ModelSource, *, device: str | None = None) -> Classifier:
+def run_model(run: Run, model: ModelSource, *, device: str | None = None, observer: Observer = SILENT) -> Classifier:
     """The model that was brought for a run, where the run was made; one of another fingerprint is refused."""
-    classifier = open_model(model, device=device or run.config.device, num_classes=run.config.num_classes)
+    where, classes = device or run.config.device, run.config.num_classes
+    classifier = open_model(model, device=where, num_classes=classes, observer=observer)
     refuse_other_model(run, classifier.about.fingerprint)
     return classifier
 

@@ -81,7 +81,11 @@ def predict(
         )
     where = resolve_pool(pool)
     with opened_memory(memory, there=True) as remembered:
-        classifier = open_model(model, device=device) if opened is None else run_model(opened, model, device=device)
+        classifier = (
+            open_model(model, device=device, observer=observer)
+            if opened is None
+            else run_model(opened, model, device=device, observer=observer)
+        )
         shape = classifier.input_shape
         if shape is None:
             raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")

@@ -38,6 +38,7 @@ def run_config(
         sigma_search=None if smoothed.search is None else smoothed.search.describe(),
         procedure=procedure.describe(),
         seed=smoothed.seed,
+        stream=noise.stream_kind(compiled.device),
         data=DataConfig(
             name=data.name,
             split=data.split,

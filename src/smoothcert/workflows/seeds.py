@@ -51,6 +51,8 @@ def train_seeds(
     device: str | None = None,
     jobs: int | None = None,
     save_every: float = 120.0,
+    init: Path | None = None,
+    keep_every: int | None = None,
     pool: Pool | PoolChoice | None = None,
     observer: Observer = SILENT,
 ) -> list[Trained]:
@@ -68,7 +70,7 @@ def train_seeds(
         data_root: where the files of named data sets lie.
         device: default: the best there is.
         jobs: trainings side by side. Default: as many as cores; 1 on a GPU or under torchrun.
-        save_every: seconds between states, besides after every epoch.
+        save_every, init, keep_every: as of `train_recipe`.
         pool: `Processes()`, of this machine, or a `Ray` cluster, whose machines share the disk that `out` and the data
             are on; there `jobs` is by default as many as there is room for. Default: processes.
         observer: hears how each training goes. It also goes into the file progress.log of each.
@@ -87,6 +89,8 @@ def train_seeds(
                 device=where,
                 save_every=save_every,
                 data_root=data_root,
+                init=init,
+                keep_every=keep_every,
             )
             for number in ([seed] if seeds is None else seeds)
         ]

@@ -68,7 +68,13 @@ def _absolute(training: Training) -> Training:
     data = training.data
     if Path(data).exists():
         data = Path(data).absolute()
-    return replace(training, out=training.out.absolute(), data=data, data_root=data_root(training.data_root).absolute())
+    return replace(
+        training,
+        out=training.out.absolute(),
+        data=data,
+        data_root=data_root(training.data_root).absolute(),
+        init=None if training.init is None else training.init.absolute(),
+    )
 
 
 _NAME = f".shared-{secrets.token_hex(8)}"

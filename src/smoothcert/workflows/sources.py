@@ -4,20 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from smoothcert import datasets
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of, evaluating
 from smoothcert.datasets import Dataset, Subset
 from smoothcert.engine.backends import BACKENDS
-from smoothcert.models import Architecture, Checkpoint, ensembles, save
+from smoothcert.models import Architecture, Checkpoint, ensembles, in_own_precision, save
 from smoothcert.runs import ModelConfig
+from smoothcert.workflows.observer import SILENT, Observer
 
 Files = str | Path | Sequence[str | Path]
 ModelSource = Model | Checkpoint | Files
@@ -56,10 +57,15 @@ class Classifier:
 
 
 def load_model(source: Files, *, device: str = "cpu") -> Checkpoint:
-    """Read a model from its file: a checkpoint (.safetensors), an ensemble (.json), or several files that vote softly.
+    """Read a model of any format, or several that vote softly.
 
-    Gives the module (`.model`), what it was built from (`.architecture`), what was recorded about it (`.details`) and
-    its `.fingerprint`. Nothing in the files is run.
+    Formats: our checkpoints (net.safetensors), ensembles (ensemble.json), ONNX (net.onnx), torch.export (net.pt2),
+    TorchScript, checkpoints of the papers' code (checkpoint.pth.tar), folders of Hugging Face, and Python
+    ("my_models.py:net", "package.module:net": a module, or a function without arguments that builds one).
+
+    Gives the model (`.model`), what it was built from (`.architecture`), what was recorded about it (`.details`), its
+    `.fingerprint`, and `.notes`: sentences to read, as that code was run. No pickle is ever read but for its weights;
+    code is run for Python, TorchScript and torch.export only.
     """
     files = [source] if isinstance(source, str | Path) else list(source)
     return ensembles.load_model([Path(file) for file in files], device)
@@ -81,15 +87,21 @@ def save_model(
         details: JSON-able, for whoever reads the checkpoint: recipe, seed, noise, ...
     """
     if isinstance(model, Checkpoint):
-        architecture, details = architecture or model.architecture, model.details | dict(details or {})
-        model = model.model
+        known, details = model.architecture, model.details | dict(details or {})
+        architecture = architecture or (known if isinstance(known, Architecture) else None)
+        model = cast(nn.Module, model.model)
     if architecture is None:
         raise InputError("save_model needs the architecture that the module was built from; give architecture=")
     save(path, model, architecture, details or {})
 
 
 def open_model(
-    source: ModelSource, *, device: str | None = None, num_classes: int | None = None, example: Tensor | None = None
+    source: ModelSource,
+    *,
+    device: str | None = None,
+    num_classes: int | None = None,
+    example: Tensor | None = None,
+    observer: Observer = SILENT,
 ) -> Classifier:
     """A model as the workflows take it; how many classes it has is asked of it, with the input `example`, if need be.
 
@@ -97,16 +109,24 @@ def open_model(
         source: see `ModelSource`. Files go to the `device`, by default the best there is; a module is run where it is.
         num_classes: how many scores it gives, if its file does not say.
         example: one input, (1, ...).
+        observer: hears what is to be known of the model: that code was run, that it has no fingerprint.
     """
     if isinstance(source, Checkpoint) or not callable(source):
-        return _from_checkpoint(source, device)
+        return _from_checkpoint(source, device, num_classes, example, observer)
+    model = in_own_precision(source)
     if num_classes is None:
-        num_classes = _asked_classes(source, example)
+        num_classes = _asked_classes(model, example)
     where = None if device is None else find_device(device)
-    return Classifier(source, num_classes, name=type(source).__name__, device=where)
+    return Classifier(model, num_classes, name=type(source).__name__, device=where)
 
 
-def _from_checkpoint(source: Checkpoint | Files, device: str | None) -> Classifier:
+def _from_checkpoint(
+    source: Checkpoint | Files,
+    device: str | None,
+    num_classes: int | None,
+    example: Tensor | None,
+    observer: Observer,
+) -> Classifier:
     paths: list[Path] = []
     if not isinstance(source, Checkpoint):
         paths = [Path(source)] if isinstance(source, str | Path) else [Path(path) for path in source]
@@ -118,8 +138,15 @@ def _from_checkpoint(source: Checkpoint | Files, device: str | None) -> Classifi
         fingerprint=source.fingerprint,
         ensemble=source.details.get("ensemble"),
     )
-    shape = tuple(architecture.input_shape)
-    return Classifier(source.model, architecture.num_classes, shape, architecture.name, source.details, about)
+    model, shape, name = in_own_precision(source.model), architecture.input_shape, architecture.name
+    for note in source.notes:
+        observer.warned(note)
+    known = Classifier(model, architecture.num_classes or num_classes or 0, shape, name, source.details, about)
+    if known.num_classes:
+        return known
+    if example is not None and shape is not None:
+        known.check_shape(example.shape[1:], "of this shape")
+    return replace(known, num_classes=_asked_classes(model, example))
 
 
 def _asked_classes(model: Callable[[Tensor], Tensor], example: Tensor | None) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -13,11 +13,14 @@ from torch import Tensor
 import smoothcert
 from smoothcert import models
 from smoothcert.core.errors import InputError
+from smoothcert.core.model import evaluating
 from smoothcert.datasets import Dataset
 from smoothcert.models import Architecture
 from smoothcert.training import DS2, Augment, Epoch, Folder, Group, Session, Settings, hold_out, run
+from smoothcert.training.averaging import averaged
+from smoothcert.training.events import write_events
 from smoothcert.training.recipes import Recipe
-from smoothcert.training.recipes.build import made, objective_of, schedule_of
+from smoothcert.training.recipes.build import made, objective_of, optimizer_of, schedule_of
 from smoothcert.training.recipes.recipe import CHANNELS
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
 from smoothcert.workflows.sources import using_out
@@ -60,6 +63,7 @@ def settings_of(recipe: Recipe, seed: int) -> Settings:
         augment=Augment(recipe.crop, recipe.flip),
         seed=seed,
         ds2=None if recipe.ds2 is None else made(DS2, recipe.ds2),
+        ema=recipe.ema,
     )
 
 
@@ -71,22 +75,37 @@ def train_recipe(
     out: Path,
     device: str = "cpu",
     save_every: float = 120.0,
+    init: Path | None = None,
+    keep_every: int | None = None,
     observer: Observer = SILENT,
 ) -> bool:
     """Train on `data` into the folder `out`: log, state and, when done, the model. False if that was done before.
 
     Another training in the folder is refused. In a group of processes the first one writes, and all read the folder.
-    How it goes is told to the observer, and to the file progress.log of the folder.
+    How it goes is told to the observer, and to the file progress.log of the folder; and to TensorBoard, in the folder
+    `events`, where it is installed.
+
+    Args:
+        recipe, data, seed, out, device: what is trained, and where.
+        save_every: seconds between states, besides after every epoch.
+        init: a checkpoint of the same network, whose weights are the first ones.
+        keep_every: the model after every so many epochs is kept, as epoch-0010.safetensors.
+        observer: hears how it goes.
     """
+    if keep_every is not None and keep_every < 1:
+        raise InputError(f"--keep-every must be at least 1, got {keep_every}")
     architecture, objective = architecture_of(recipe, data), objective_of(recipe, device)
     model = models.build(architecture, seed=seed).to(device)
+    config = training_config(recipe, data, seed=seed, device=device)
+    if init is not None:
+        config["init"] = _take_weights(model, architecture, init)
     rows, held = hold_out(len(data), recipe.holdout)
     validation = _tensors(data, held, device) if held else None
     # All that may be refused is refused before anything is written.
     session = Session(
-        model, _tensors(data, rows, device), objective, settings_of(recipe, seed), validation, Folder(out).state
-    )
-    config = training_config(recipe, data, seed=seed, device=device)
+        model, _tensors(data, rows, device), objective, settings_of(recipe, seed), validation, Folder(out).state,
+        optimizer_of(recipe),
+    )  # fmt: skip
     group, history = Group.current(), list[Epoch]()
     folder, refused = Folder(out), None
     with ExitStack() as lock:
@@ -103,28 +122,52 @@ def train_recipe(
             return False
 
         told = Observers(observer, LogFile(out / LOG)) if group.rank == 0 else observer
+        about = {"objective": objective.describe(), "noise": objective.noise.describe()}
+
+        def save(path: Path, epoch: Epoch) -> None:
+            versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__}
+            found = {"epochs": epoch.number, "versions": versions, "accuracy_under_noise": epoch.accuracy}
+            models.save(path, model, architecture, json.loads(json.dumps(config | about | found)))
+
         with task(told, f"seed {seed}") as under_way:
 
             def on_epoch(epoch: Epoch) -> None:
                 history.append(epoch)
-                if group.rank == 0:
-                    folder.log(history)
-                under_way.reach(under_way.done, note=in_words(epoch))
+                under_way.reach(under_way.done, note=str(epoch))
+                if group.rank > 0:
+                    return
+                folder.log(history)
+                kept = folder.path / f"epoch-{epoch.number:04d}.safetensors"
+                now = (session.position.epoch, session.position.step) == (epoch.number, 0)
+                if keep_every and not epoch.number % keep_every and now and not kept.exists():
+                    with averaged(model, session.average), evaluating(model):
+                        save(kept, epoch)
+                write_events(folder.path / "events", epoch, new=now)
 
             run(session, save_every=save_every, on_epoch=on_epoch, on_step=under_way.reach)
         if group.rank == 0:
-            about = {"objective": objective.describe(), "noise": objective.noise.describe(), "epochs": recipe.epochs}
-            versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__}
-            details = config | about | {"versions": versions, "accuracy_under_noise": history[-1].accuracy}
-            models.save(folder.model, model, architecture, json.loads(json.dumps(details)))
+            save(folder.model, history[-1])
         group.gather(None)  # nobody leaves before the model is written
     return True
 
 
-def in_words(epoch: Epoch) -> str:
-    """How far a training is, and how good."""
-    text = f"epoch {epoch.number}/{epoch.epochs}, loss {epoch.loss:.3f}"
-    return text if epoch.accuracy is None else f"{text}, {100 * epoch.accuracy:.1f}% right under noise"
+def _take_weights(model: torch.nn.Module, architecture: Architecture, init: Path) -> str:
+    """Put the weights of a checkpoint into the model; gives its fingerprint."""
+    found = models.load(init)
+    if found.architecture.name != architecture.name:
+        raise InputError(
+            f"--init {init} is a {found.architecture.name}, but the recipe trains a {architecture.name}; "
+            f"add --set architecture={found.architecture.name}"
+        )
+    try:
+        model.load_state_dict(cast(torch.nn.Module, found.model).state_dict())
+    except RuntimeError:
+        raise InputError(
+            f"--init {init} takes inputs of shape {found.architecture.input_shape} and knows "
+            f"{found.architecture.num_classes} classes, the data have {tuple(architecture.input_shape)} and "
+            f"{architecture.num_classes}; give a checkpoint for these data"
+        ) from None
+    return str(found.fingerprint)
 
 
 def _tensors(data: Dataset, rows: list[int], device: str) -> tuple[Tensor, Tensor]:

@@ -28,6 +28,8 @@ class Training:
     device: str = "cpu"
     save_every: float = 120.0
     data_root: Path | None = None
+    init: Path | None = None
+    keep_every: int | None = None
 
     @property
     def task(self) -> str:
@@ -43,6 +45,8 @@ class Training:
             out=self.out,
             device=self.device,
             save_every=self.save_every,
+            init=self.init,
+            keep_every=self.keep_every,
             observer=observer,
         )
 

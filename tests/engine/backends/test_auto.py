@@ -21,15 +21,14 @@ needs_onnx = pytest.mark.skipif(not installed("onnxruntime"), reason="onnxruntim
 def rates(monkeypatch: pytest.MonkeyPatch, fast: str, rows: int) -> None:
     """Measured rates as we like them: the backend `fast` wins, and `rows` rows win.
 
-    Whether several blocks may share a call is up to the processor's kernels, and no question here.
+    Whether draws may share a call is up to the processor's kernels, and no question here.
     """
 
     def throughput(executable: Executable, task: BackendTask, workers: int, seconds: float) -> float:
         return (2.0 if executable.description["name"] == fast else 1.0) + (0.5 if task.rows == rows else 0.0)
 
     monkeypatch.setattr(auto, "throughput", throughput)
-    for where in (auto, compiled):
-        monkeypatch.setattr(where, "same_votes", lambda *_: True)
+    monkeypatch.setattr(auto, "packs", lambda *_: True)
 
 
 @needs_onnx

@@ -7,17 +7,43 @@ import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, TypeVar
 
+import torch
+
 from smoothcert import models
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import Registry
-from smoothcert.noise import Gaussian
+from smoothcert.noise import NOISES, Gaussian, Noise
 from smoothcert.training import DS2, SCHEDULES, Schedule
 from smoothcert.training.objectives import ATTACKS, OBJECTIVES, Objective
+from smoothcert.training.optimizer import OptimizerOf
 from smoothcert.training.recipes import Recipe
 
 T = TypeVar("T")
 # What names a recipe or says where it is from, and what other options are for.
-_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule", "ds2"}
+_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule", "ds2", "noise"}
+
+
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+"""Besides SGD."""
+
+_NOT_SET = {"noise", "epoch", "attack", "offset"}
+
+
+def optimizer_of(recipe: Recipe) -> OptimizerOf | None:
+    """The optimiser of the recipe; None for SGD, which is the loop's own."""
+    if recipe.optimizer == "sgd":
+        return None
+    if recipe.optimizer not in OPTIMIZERS:
+        raise InputError(f"optimizer must be sgd, {' or '.join(OPTIMIZERS)}, got {recipe.optimizer!r}")
+    kind: Any = OPTIMIZERS[recipe.optimizer]
+    return lambda parameters: kind(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay)
+
+
+def noise_of(recipe: Recipe) -> Noise:
+    """The noise that the recipe trains under."""
+    if recipe.noise is None:
+        return Gaussian(sigma=recipe.sigma)
+    return made(NOISES.find(recipe.noise["name"]), {key: v for key, v in recipe.noise.items() if key != "name"})
 
 
 def objective_of(recipe: Recipe, device: str = "cpu") -> Objective:
@@ -31,7 +57,7 @@ def objective_of(recipe: Recipe, device: str = "cpu") -> Objective:
     if options.get("teacher") is not None:
         teacher = models.load(options["teacher"], device)
         options |= {"teacher": teacher.model, "teacher_noise": _trained_under(options["teacher"], teacher)}
-    return made(OBJECTIVES.find(recipe.objective["name"]), {"noise": Gaussian(sigma=recipe.sigma)} | options)
+    return made(OBJECTIVES.find(recipe.objective["name"]), {"noise": noise_of(recipe)} | options)
 
 
 def _trained_under(path: str, teacher: models.Checkpoint) -> Gaussian:
@@ -50,12 +76,13 @@ def schedule_of(recipe: Recipe) -> Schedule:
 def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     """The recipe with values changed, each as `key=value`: `lr=0.05`, `objective.lam=6`, `schedule=cosine`.
 
-    `objective=NAME` takes another objective, with its defaults.
+    `objective=NAME` takes another objective, with its defaults; `noise=NAME` another noise, whose strength (half width,
+    scale, share kept, ...) is then the number of sigma unless it is set: `noise.half_width=0.5`.
 
     A value is JSON, or a word. An unknown key is refused, naming the ones there are; and so is a training too short for
     a term that sets in later.
     """
-    values = recipe.to_json()
+    values = recipe.to_json() | {"optimizer": recipe.optimizer, "ema": recipe.ema}
     for text in changes:
         key, found, given = text.partition("=")
         if not found:
@@ -82,11 +109,15 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
         "objective": OBJECTIVES,
         "schedule": SCHEDULES,
         "objective.attack": ATTACKS,
+        "noise": NOISES,
     }
     if key in kinds:
         kinds[key].find(value)
     if key in ("objective", "schedule"):
         values[key] = {"name": value}
+        return
+    if key == "noise":
+        values[key] = {"name": value, NOISES[value].strength_name: values["sigma"]}
         return
     if key == "objective.attack":  # as strong as the one before
         kept = {field.name for field in dataclasses.fields(ATTACKS[value])} & {"eps", "steps"}
@@ -108,7 +139,7 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
 
 def _keys(values: Mapping[str, Any]) -> set[str]:
     """What may be set: the fields of the recipe, of its objective and attack, and of its schedule."""
-    keys = {name for name in values if name not in _FIXED} | {"objective", "schedule"}
+    keys = {name for name in values if name not in _FIXED} | {"objective", "schedule", "noise"}
     kinds: dict[str, type[Any]] = {
         "objective": OBJECTIVES.find(values["objective"]["name"]),
         "schedule": SCHEDULES.find(values["schedule"]["name"]),
@@ -116,10 +147,16 @@ def _keys(values: Mapping[str, Any]) -> set[str]:
     if values["objective"].get("attack"):
         keys.add("objective.attack")
         kinds["objective.attack"] = ATTACKS.find(values["objective"]["attack"]["name"])
+    if values.get("noise"):
+        kinds["noise"] = NOISES.find(values["noise"]["name"])
     if values.get("ds2"):
         kinds["ds2"] = DS2
     for prefix, kind in kinds.items():
-        keys |= {f"{prefix}.{f.name}" for f in dataclasses.fields(kind) if f.name not in ("noise", "epoch", "attack")}
+        keys |= {
+            f"{prefix}.{f.name}"
+            for f in dataclasses.fields(kind)
+            if f.name not in ("noise", "epoch", "attack", "offset")
+        }
     return keys
 
 

@@ -51,6 +51,9 @@ class Recipe:
     published_acr: float | None = None  # of this network, objective and schedule; None: nobody published one
     published_in: str | None = None
     ds2: Mapping[str, Any] | None = None  # a strength of the noise for each input: the fields of that class
+    optimizer: str = "sgd"  # or one of `OPTIMIZERS`, to which momentum does not apply
+    noise: Mapping[str, Any] | None = None  # a name and the fields of that class; None: Gaussian, of `sigma`
+    ema: float | None = None  # decay of a moving average of the weights
 
     @property
     def passes(self) -> int:
@@ -74,11 +77,10 @@ class Recipe:
         return images * passes / rate / 3600
 
     def to_json(self) -> dict[str, Any]:
-        """All fields, JSON-able; `ds2` where there is one."""
+        """All fields, JSON-able; those that few recipes have, where they have them."""
         values = {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
-        if self.ds2 is None:
-            del values["ds2"]
-        return values
+        rare = {field.name: field.default for field in dataclasses.fields(self)[-4:]}
+        return {key: value for key, value in values.items() if key not in rare or value != rare[key]}
 
     @classmethod
     def from_json(cls, values: Mapping[str, Any]) -> Recipe:
