@@ -3,13 +3,18 @@ PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint clean
+.PHONY: demo test cluster lint clean
 
 demo: $(READY)
 	$(BIN)/smoothcert demo --out demo
 
 test: lint
 	$(BIN)/python -m pytest -n 2 --dist worksteal
+
+# Ray is large, so the development extra does without; its tests are skipped there, and run here.
+cluster: $(READY)
+	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev,ray]'
+	$(BIN)/python -m pytest tests/engine/pools
 
 lint: $(READY)
 	$(BIN)/ruff format --check .
