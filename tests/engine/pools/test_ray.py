@@ -192,7 +192,7 @@ def test_other_software_is_refused_by_name(nodes: Nodes, monkeypatch: pytest.Mon
 def test_the_driver_is_killed_and_goes_on(nodes: Nodes, tmp_path: Path) -> None:
     spec = Architecture("lenet", 10, (1, 8, 8))
     save(tmp_path / "net.safetensors", build(spec, seed=0), spec, {"noise": sc.Gaussian(0.25).describe()})
-    words = ["certify", "--model", tmp_path / "net.safetensors", "--data", "digits", "--limit", "12", "--n", "20000"]
+    words = ["certify", "--model", tmp_path / "net.safetensors", "--data", "digits", "--limit", "12", "--n", "5000"]
     cluster = ["--pool", "ray", "--address", nodes.cluster.address, "--workers", "1"]
     command = [sys.executable, "-m", "smoothcert", *words, "--out", tmp_path / "run", *cluster]
     records = tmp_path / "run" / "records.jsonl"
