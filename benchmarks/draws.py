@@ -169,9 +169,8 @@ def rows(r: float, everything: list[Inputs]) -> None:
         fixed = inputs.mean(stats.binom.cdf(most, N, 1 - ps))
         total = choice + on * own
         others = {"Staged": staged, "betting": N0 + bets, "betting, same": choice + on * fair_bets}
-        ahead = all(
-            average(total) < average(other) for average in (inputs.mean, inputs.median) for other in others.values()
-        )
+        published_ones = (staged, N0 + bets)
+        ahead = all(f(total) < f(other) for f in (inputs.mean, inputs.median) for other in published_ones)
         ratios = " | ".join(f"{inputs.mean(own) / inputs.mean(b):.3f}" for b in (limit, strict))
         cells = " | ".join([str(N + N0), *map(cell, others.values()), cell(total), cell(own), cell(limit), ratios])
         share = f"{100 * inputs.mean(on * powers):.3f} / {100 * fixed:.3f}"

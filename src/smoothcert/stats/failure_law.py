@@ -54,8 +54,9 @@ class FailureLaw:
 
     def mass_up_to(self, boundary: int, more: int, failure: float) -> float:
         """The mass that has at most `boundary` failures after `more` draws."""
-        failures = self.low + np.arange(len(self.mass))
-        return float(np.dot(self.mass, stats.binom.cdf(boundary - failures, more, failure)))
+        count = min(max(0, boundary + 1 - self.low), len(self.mass))
+        left = boundary - self.low - np.arange(count)
+        return float((self.mass[:count] * stats.binom.cdf(left, more, failure)).sum())  # `dot` would wake up threads
 
 
 def fixed_boundary(n: int, p0: float, alpha: float) -> int:

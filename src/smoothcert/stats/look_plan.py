@@ -56,6 +56,15 @@ class Plan:
             low, high = (middle, high) if enough else (low, middle)
         return low
 
+    def fewest(self, least: int, last: int, alpha: float) -> int:
+        """The fewest draws, but `least`, at which as many failures may certify as at `last`: there power is highest."""
+        boundary, low, high = self.boundary(last, alpha), least - 1, last
+        while high - low > 1:
+            middle = (low + high) // 2
+            enough = self.size(middle, boundary) <= alpha * (1 - SLACK)
+            low, high = (low, middle) if enough else (middle, high)
+        return high
+
     def loss(self, last: int, alpha: float) -> float:
         """The most power lost against the fixed test, over all p that are looked at."""
         boundary = self.boundary(last, alpha)
@@ -85,22 +94,34 @@ def plans_and_last_look(p0s: Sequence[float], n: int, alpha: float, beta: float)
 def _with_share(share: float, p0s: Sequence[float], n: int, alpha: float, beta: float) -> tuple[float, int, list[Plan]]:
     """(power lost beyond what is allowed, draws at the last look, plans), with this share of alpha spent before it."""
     looks = early_looks(share, p0s, n, alpha)
-    most, fine = math.ceil(MOST_DRAWS * n), max(1, n // 400)
-    ending = zip(*(_plans(share, p0, n, alpha, beta, looks) for p0 in p0s), strict=True)
     found = list[tuple[float, int, list[Plan]]]()
+    ending = zip(*(_plans(share, p0, n, alpha, beta, looks) for p0 in p0s), strict=True)
     for count, plans in enumerate(map(list, ending)):
-        high = looks[count] if count < len(looks) else most
-        low = max(n, looks[count - 1] + 1 if count else 1) - 1
-        if high <= low:
+        least = max(n, looks[count - 1] + 1 if count else 1)
+        most = looks[count] if count < len(looks) else math.ceil(MOST_DRAWS * n)
+        if most < least:
             continue
-        found.append((_excess(plans, high, alpha), high, plans))
+        found.append(_close(plans, least, most, alpha))
         if found[-1][0]:
             continue
-        while high - low > fine:
+        low, high = least - 1, most
+        while high - low > max(1, n // 200):
             middle = (low + high) // 2
-            low, high = (middle, high) if _excess(plans, middle, alpha) else (low, middle)
-        return 0.0, high, plans
+            closed = _close(plans, least, middle, alpha)
+            if closed[0]:
+                low = middle
+            else:
+                high, found[-1] = closed[1], closed
+        return found[-1]
     return min(found, key=lambda candidate: candidate[:2])
+
+
+def _close(plans: list[Plan], least: int, last: int, alpha: float) -> tuple[float, int, list[Plan]]:
+    """(power lost beyond what is allowed, draws, plans) with the last look at `last` or a little before."""
+    # Whole numbers of failures make the power jump; most so where failures are rarest.
+    last = plans[-1].fewest(least, last, alpha)
+    # A sum, so that one test that cannot be matched (few draws, large alpha) does not decide for the others.
+    return sum(max(0.0, plan.loss(last, alpha) - POWER_LOSS) for plan in plans), last, plans
 
 
 def early_looks(share: float, p0s: Sequence[float], n: int, alpha: float) -> tuple[int, ...]:
@@ -117,11 +138,6 @@ def early_looks(share: float, p0s: Sequence[float], n: int, alpha: float) -> tup
         if at >= MOST_DRAWS * n:
             return tuple(looks)
         looks.append(at)
-
-
-def _excess(plans: Sequence[Plan], last: int, alpha: float) -> float:
-    # A sum, so that one test that cannot be matched (few draws, large alpha) does not decide for the others.
-    return sum(max(0.0, plan.loss(last, alpha) - POWER_LOSS) for plan in plans)
 
 
 def _unanimous(share: float, p0: float, alpha: float) -> int:
