@@ -50,7 +50,7 @@ def boundaries(p0s: tuple[float, ...], n: int, alpha: float, beta: float) -> tup
 
     What is shown about power, by exact computation on a finer grid of p (`benchmarks/power.py`), and no more: with
     beta <= .001 it lost more than 8e-4 against the fixed test in 15 of 100 random settings; the largest loss is 1.5e-3
-    (alpha = .05). With beta = .01 the loss reaches .0061. No bound is proved; what cannot be hurt by any of this is alpha.
+    (alpha = .05). With beta = .01 the loss reaches .0061. No bound is proved; what cannot be hurt by this is alpha.
 
     Several p0 are nested: a larger one certifies only where all smaller ones do. Then the largest p0 whose boundary is
     crossed is false with total probability alpha: if p0_i is the smallest that is false, crossing any false boundary
