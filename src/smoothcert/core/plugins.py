@@ -16,6 +16,7 @@ It is code, and runs with all rights of whoever loads it. What a plug-in is made
 | data set | `smoothcert.datasets`: Dataset | `@smoothcert.datasets.register("name")` |
 | figure | `smoothcert.present.figures`: FIGURES, canvas, label, ... | `@FIGURES.named("name")` |
 | recipe | `smoothcert.training.recipes`: RECIPES, Recipe | `RECIPES.add(recipe)` |
+| model format | `smoothcert.models`: FORMATS, Format, Foreign, Checkpoint, Signature | `FORMATS.add(format, "name")` |
 | backend | `smoothcert.engine.backends`: backend, Job, Prepared | `@backend("name")` |
 
 An entry point names a module that does so; the package's metadata have it in the group `smoothcert`.
@@ -80,6 +81,22 @@ def load_again(plugins: Iterable[Plugin]) -> None:
     for plugin in plugins:
         if load_plugin(plugin.path).digest != plugin.digest:
             raise InputError(f"the plug-in {plugin.path} was changed while it was in use; run the command again")
+
+
+def plugin_contents() -> tuple[tuple[Plugin, bytes], ...]:
+    """Every file that was loaded so far with what is in it, for a machine that does not have the file."""
+    load_again(loaded_plugins())  # one that was changed meanwhile is refused
+    return tuple((plugin, plugin.path.read_bytes()) for plugin in loaded_plugins())
+
+
+def load_contents(contents: Iterable[tuple[Plugin, bytes]]) -> None:
+    """On another machine: what `plugin_contents()` gave; each once."""
+    for plugin, content in contents:
+        if plugin.digest not in _LOADED:
+            if hashlib.sha256(content).hexdigest() != plugin.digest:
+                raise InputError(f"the plug-in {plugin.file} was changed while it was in use; run the command again")
+            _execute(plugin, content)
+            _LOADED[plugin.digest] = plugin
 
 
 def load_entry_points() -> None:

@@ -12,7 +12,7 @@ from smoothcert import datasets
 from smoothcert.audit.rebuild import rebuild, refuse_other_data, refuse_other_model
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, Preprocessing, ReadOptions
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Pool, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.runs import DataConfig, Run
 from smoothcert.workflows.observer import SILENT, Observer
@@ -77,6 +77,7 @@ def rebuilt(
     *,
     seed: int | None = None,
     workers: int | None = None,
+    pool: Pool | None = None,
     calibration: Tensor | None = None,
     memory: Memory | None = None,
     input_range: tuple[float, float] | None = None,
@@ -89,6 +90,7 @@ def rebuilt(
         classifier.num_classes,
         seed=seed,
         workers=workers,
+        pool=pool,
         calibration=calibration,
         memory=memory,
         input_range=input_range,

@@ -253,7 +253,9 @@ def test_a_network_of_whole_numbers_is_refused_and_fits_behind_a_wrapper(file_ty
         sc.load_model(file_type)
     (tmp_path / "magika_net.py").write_text(
         "import onnxruntime, torch\n"
-        f"session = onnxruntime.InferenceSession({str(file_type)!r}, providers=['CPUExecutionProvider'])\n"
+        "options = onnxruntime.SessionOptions()\n"
+        "options.intra_op_num_threads = 1\n"
+        f"session = onnxruntime.InferenceSession({str(file_type)!r}, options, providers=['CPUExecutionProvider'])\n"
         "def net(x):\n"
         "    levels = (x * 255).round().clamp(0, 255).int().numpy()\n"
         "    return torch.from_numpy(session.run(None, {'bytes': levels})[0])\n"

@@ -76,8 +76,7 @@ def load(path: Path, device: str | torch.device = "cpu") -> Checkpoint:
     except InputError:
         raise
     except Exception as error:  # whatever torch raises on bytes that are damaged, or of another version
-        said = " ".join(str(error).split())[:120]
-        raise InputError(f"{path} cannot be read by torch {torch.__version__} ({said}); {AGAIN}") from error
+        raise InputError(f"{path} cannot be read by torch {torch.__version__}; {AGAIN}") from error
     takes, batch, shape, classes = _interface(path, program)
     digest = hashlib.sha256(content).hexdigest()
     model = ExportedModel(network, digest, takes=takes, batch=batch).to(check_device(device)).eval()
