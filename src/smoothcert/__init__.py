@@ -66,6 +66,7 @@ if TYPE_CHECKING:
     from smoothcert.training import recipes as recipes
     from smoothcert.training import train as train
     from smoothcert.workflows.certify import certify as certify
+    from smoothcert.workflows.certify_each import certify_each as certify_each
     from smoothcert.workflows.compare import compare as compare
     from smoothcert.workflows.observer import Observer as Observer
     from smoothcert.workflows.run import Run as Run
@@ -116,6 +117,7 @@ _HOMES = {
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),
     "smoothcert.workflows.certify": ("certify",),
+    "smoothcert.workflows.certify_each": ("certify_each",),
     "smoothcert.workflows.compare": ("compare",),
     "smoothcert.workflows.observer": ("Observer",),
     "smoothcert.workflows.run": ("Run",),

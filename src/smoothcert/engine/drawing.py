@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -58,6 +58,12 @@ class Drawing:
         with self.pool.open(self.compiled) as session:
             self._check(session, batch[0], self.noise.for_inputs(batch))
 
+    def packs(self, x: Tensor) -> bool:
+        """Whether a row gets the same scores, to the last bit, at any place and in any company: on draws around x."""
+        with self.pool.open(self.compiled) as session:
+            (found,) = session.map([PackingCheck(x.clone(), self.noise.for_inputs(x[None]), self.seed)])
+        return bool(found)
+
     def noises(self, batch: Tensor) -> list[Noise]:
         """The noise of each input."""
         with self.pool.open(self.compiled) as session:
@@ -73,6 +79,23 @@ class Drawing:
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
         """(row, answer) as soon as each is there, with all that a conversation cannot know filled in."""
+
+        def begin(row: int, x: Tensor, noise: Noise) -> InputProgress[Result]:
+            return InputProgress(row, x, noise, input_id(x), conversation(noise))
+
+        for progress, answer in self.held(batch, begin, member_calls, noises=noises, on_draws=on_draws):
+            yield progress.row, self.filled(progress, answer, self.compiled.description)
+
+    def held(
+        self,
+        batch: Tensor,
+        begin: Callable[[int, Tensor, Noise], InputProgress[Result]],
+        member_calls: MemberCalls,
+        *,
+        noises: Sequence[Noise] | None = None,
+        on_draws: Callable[[int], None] = lambda _: None,
+    ) -> Iterator[tuple[InputProgress[Result], Result]]:
+        """The conversations that are begun about each input, and their answers, as soon as each is there."""
         given = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
         first_call = self.compiled not in self.checked
         with self.pool.open(self.compiled) as session:
@@ -91,16 +114,16 @@ class Drawing:
                 for row, (x, found) in enumerate(zip(batch, given or self._noises(session, batch), strict=True)):
                     noise = found.at(x)
                     # A clone, because a row of a batch would carry the whole batch along to another process.
-                    yield InputProgress(row, x.clone(), noise, input_id(x), conversation(noise))
+                    yield begin(row, x.clone(), noise)
 
-            for progress, answer in sampler.run(inputs(), on_draws):
-                yield progress.row, self._filled(progress, answer)
+            yield from sampler.run(inputs(), on_draws)
 
-    def _filled(self, progress: InputProgress[Result], answer: Result) -> Result:
+    def filled(self, progress: InputProgress[Result], answer: Result, classifier: Mapping[str, Any]) -> Result:
+        """The answer with all that a conversation cannot know: of which classifier, noise, seed and input it is."""
         return dataclasses.replace(
             answer,
             noise=progress.noise.describe(),
-            classifier=self.compiled.description,
+            classifier=classifier,
             seed=self.seed,
             stream=progress.noise.stream_kind(self.compiled.device),
             input_id=progress.input_id,
