@@ -72,6 +72,7 @@ if TYPE_CHECKING:
     from smoothcert.workflows.run import Run as Run
     from smoothcert.workflows.sources import load_model as load_model
     from smoothcert.workflows.sources import save_model as save_model
+    from smoothcert.workflows.studies.run import study as study
 
 _HOMES = {
     "smoothcert.procedures": (
@@ -122,6 +123,7 @@ _HOMES = {
     "smoothcert.workflows.observer": ("Observer",),
     "smoothcert.workflows.run": ("Run",),
     "smoothcert.workflows.sources": ("load_model", "save_model"),
+    "smoothcert.workflows.studies.run": ("study",),
     "smoothcert.stats": ("ClopperPearson", "EmpiricalBernstein", "Hoeffding", "Tally"),
 }
 _MODULES = {

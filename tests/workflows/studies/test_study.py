@@ -1,0 +1,222 @@
+"""Studies: files that are refused in a sentence, and a small one from training to the table."""
+
+import json
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import smoothcert as sc
+from smoothcert.workflows.observer import Observer
+from smoothcert.workflows.studies import load_study, study_names
+from smoothcert.workflows.studies.certifying import runs_of
+from smoothcert.workflows.studies.plan import plan
+
+SMALL = """
+title = "Two"
+citation = "none"
+radii = [0, 0.25]
+baseline = "Gaussian"
+
+[certify]
+n = 100
+limit = 4
+
+[scale.digits]
+recipe = "mnist-lenet-{method}-{sigma}-fast"
+data = "digits"
+epochs = 1
+set = ["architecture=lenet"]
+
+[[cell]]
+name = "Gaussian"
+method = "gaussian"
+sigma = 0.25
+seeds = [0, 1]
+published = { acr = 0.5, accuracy = [99.5], more = { hours = 1.5 } }
+
+[[cell]]
+name = "two, K = 1"
+method = "gaussian"
+sigma = 0.25
+seeds = [0, 1]
+aggregation = "consensus:k=1"
+
+[[cell]]
+name = "weighted"
+method = "gaussian"
+sigma = 0.25
+seeds = [0, 1]
+aggregation = "softmax-voting"
+weights = "convex"
+
+[[cell]]
+name = "staged"
+method = "gaussian"
+sigma = 0.25
+certify = { procedure = "staged", radius = [0.1], n = 200 }
+
+[[cell]]
+name = "UE"
+envelope = ["Gaussian", "two, K = 1"]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "small.toml"
+    path.write_text(SMALL)
+    return path
+
+
+@pytest.mark.parametrize("name", study_names())
+def test_every_study_of_the_package_can_be_planned_at_every_scale(name: str) -> None:
+    """Every recipe, network, aggregation and option that it names exists."""
+    study = load_study(name)
+    for scale in study.scale:
+        found = plan(study, scale)
+        assert found.rows
+        assert all(member.recipe is not None or member.file for row in found.rows for member in row.members)
+        assert runs_of(found, Path("out"))
+    if study.baseline:
+        assert any("{sigma}" in study.baseline or cell.name == study.baseline for cell in study.cell)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("n = 100", "n = ", "small.toml is no TOML"),
+        ('title = "Two"', "", "does not name title"),
+        ("sigma = 0.25", 'sigma = "a"', "must be a number"),
+        ("limit = 4", "limits = 4", "'limits', which is no option of certify"),
+        ('method = "gaussian"', 'methods = "gaussian"', "which this version does not know"),
+        ('method = "gaussian"', 'method = "gauss"', "there is no recipe mnist-lenet-gauss-0.25-fast"),
+        ('name = "two, K = 1"', 'name = "Gaussian"', "two rows are called 'Gaussian'"),
+        ("accuracy = [99.5]", "accuracy = [1, 2, 3]", "more accuracies than the study has radii"),
+        ('aggregation = "softmax-voting"', "", "say the aggregation"),
+        (
+            'envelope = ["Gaussian", "two, K = 1"]',
+            'envelope = ["Gaussian", "three"]',
+            "'three' and others, which is no row",
+        ),
+        ("sigma = 0.25", "", "needs a sigma above 0"),
+        ("epochs = 1", 'epochs = 1\nset_ = ["a"]', "which this version does not know"),
+    ],
+)
+def test_a_bad_file_is_one_sentence(file: Path, old: str, new: str, sentence: str) -> None:
+    file.write_text(SMALL.replace(old, new, 1))
+    with pytest.raises(sc.InputError, match=sentence) as refused:
+        plan(load_study(file))
+    assert "\n" not in str(refused.value)
+
+
+def test_what_is_not_there_is_one_sentence(file: Path, tmp_path: Path) -> None:
+    with pytest.raises(sc.InputError, match="there is no study 'macer-99'"):
+        load_study("macer-99")
+    with pytest.raises(sc.InputError, match="does not exist"):
+        load_study(tmp_path / "none.toml")
+    with pytest.raises(sc.InputError, match="--scale of small must be digits, got 'full'"):
+        plan(load_study(file), "full")
+    with pytest.raises(sc.InputError, match="is no folder of a study"):
+        sc.study(file, out=tmp_path)
+
+
+def test_members_of_a_larger_ensemble_share_its_pass(file: Path) -> None:
+    found = plan(load_study(file)).passes()
+    assert [(len(one.members), sorted(one.wanted)) for one in found] == [(2, [(1, ""), (2, ""), (2, "consensus:k=1")])]
+
+
+@pytest.fixture(scope="module")
+def done_before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    """The study, done without an interruption."""
+    folder = tmp_path_factory.mktemp("study")
+    (folder / "small.toml").write_text(SMALL)
+    return folder / "out", sc.study(folder / "small.toml", out=folder / "out", jobs=1)
+
+
+def test_a_study_from_training_to_the_table(file: Path, tmp_path: Path, done_before: tuple[Path, Any]) -> None:
+    out, table = done_before
+    assert [row.name for row in table.rows] == ["Gaussian", "two, K = 1", "weighted", "staged", "UE"]
+    single, consensus, weighted, _, best = table.rows
+    assert best.acr.value == max(single.acr.value, consensus.acr.value)
+    assert [at.value for at in best.accuracy] == [
+        max(one.value, other.value) for one, other in zip(single.accuracy, consensus.accuracy, strict=True)
+    ]
+    assert single.deviation is not None
+    assert single.difference is None
+    assert consensus.difference is not None
+    assert weighted.parameters == 2 * (single.parameters or 0)
+    assert (single.flops or 0) > (single.parameters or 0)
+    runs = runs_of(plan(load_study(file)), out)
+    both = [sc.Run.open(path).summary().rows[0].acr for path in runs["Gaussian"]]
+    assert single.acr.value == pytest.approx(sum(both) / 2, abs=1e-12)
+    assert all(sc.Run.open(path).verify().holds for paths in runs.values() for path in paths)
+    written = (out / "table.md").read_text()
+    assert "[0.5]" in written
+    assert "[99.5]" in written
+    assert "published: hours 1.5" in written
+    assert json.loads((out / "table.json").read_text())["rows"][0]["acr"]["value"] == single.acr.value
+    assert "study: done" in (out / "progress.log").read_text()
+
+    done = {path: path.stat().st_mtime_ns for path in out.rglob("*") if path.suffix in (".jsonl", ".safetensors")}
+    again = sc.study(file, out=out, jobs=1, observer=_NoSteps())
+    assert again == table
+    assert {path: path.stat().st_mtime_ns for path in done} == done
+    file.write_text(SMALL.replace('title = "Two"', 'title = "Two, corrected"'))
+    assert sc.study(file, out=out).title == "Two, corrected"
+    other = file.rename(tmp_path / "other.toml")
+    with pytest.raises(sc.InputError, match="holds the study small at the scale digits"):
+        sc.study(other, out=out)
+
+
+class _NoSteps(Observer):
+    """Nothing is left to do."""
+
+    def advanced(self, task: str, *, done: int, total: int | None, note: str) -> None:
+        raise AssertionError(note)
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_table(
+    file: Path, tmp_path: Path, done_before: tuple[Path, Any]
+) -> None:
+    _, whole = done_before
+    out = tmp_path / "killed"
+    code = f"import smoothcert as sc; sc.study({str(file)!r}, out={str(out)!r}, jobs=1)"
+    for seen in ("trained/*/seed0/model.safetensors", "certified/*/member-1/records.jsonl"):
+        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+        while process.poll() is None and not list(out.glob(seen)):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert list(out.glob("trained/*/seed0/model.safetensors"))
+    kept = next(out.glob("trained/*/seed0/model.safetensors"))
+    before = kept.stat().st_mtime_ns
+    table = sc.study(file, out=out, jobs=1)
+    assert kept.stat().st_mtime_ns == before, "what was trained is not trained again"
+    assert _numbers(table) == _numbers(whole)
+
+
+def _numbers(table: Any) -> Any:
+    return [(row.name, row.acr, row.accuracy, row.difference) for row in table.rows]
+
+
+def test_the_study_for_newcomers(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from smoothcert.cli import app
+
+    runner = CliRunner()
+    listed = runner.invoke(app, ["study"])
+    assert all(name in listed.stdout for name in ("digits", "Digits in seconds"))
+    shown = runner.invoke(app, ["study", "digits"])
+    assert "train mnist-lenet-gaussian-0.25-fast" in shown.stdout
+    assert "seeds 0, 1" in shown.stdout
+    refused = runner.invoke(app, ["study", "digits", "--scale", "full"])
+    assert refused.exit_code == 2
+    done = runner.invoke(app, ["study", "digits", "--out", str(tmp_path / "out"), "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    assert "soft voting of two" in done.stdout
