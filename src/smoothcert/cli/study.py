@@ -14,6 +14,10 @@ from smoothcert.cli.output import say, say_json, show
 Name = Annotated[str | None, typer.Argument(help="Name of a study, or a TOML file. Default: list what there is.")]
 Out = Annotated[Path | None, option("Folder of the study; the same command again resumes it. Default: show the plan.")]
 ScaleName = Annotated[str | None, option("How large: mnist, cifar, full, ... Default: the study's first.", "--scale")]
+Sweeps = Annotated[
+    list[str],
+    option("Every row with each of these values, as in objective.lam=1,2,4; keys as of train --set.", "--set"),
+]
 Jobs = Annotated[int | None, option("Trainings side by side. Default: as many as cores; 1 on a GPU.", panel=o.RUNNING)]
 
 
@@ -21,6 +25,7 @@ def study(
     name: Name = None,
     out: Out = None,
     scale: ScaleName = None,
+    sweeps: Sweeps = [],  # noqa: B006
     as_json: o.AsJson = False,
     jobs: Jobs = None,
     data_root: o.DataRoot = None,
@@ -40,12 +45,20 @@ def study(
         show(listing())
         return
     if out is None:
-        say(plan_text(name, scale))
+        say(plan_text(name, scale, sweeps))
         return
     where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         table = workflow(
-            name, out=out, scale=scale, data_root=data_root, device=device, jobs=jobs, pool=where, observer=observer
+            name,
+            out=out,
+            scale=scale,
+            sweeps=sweeps,
+            data_root=data_root,
+            device=device,
+            jobs=jobs,
+            pool=where,
+            observer=observer,
         )
     if as_json:
         say_json(table.to_json())

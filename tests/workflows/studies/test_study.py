@@ -21,6 +21,7 @@ from smoothcert.workflows.studies import load_study, study_names
 from smoothcert.workflows.studies.certifying import procedure_of, runs_of
 from smoothcert.workflows.studies.plan import plan
 from smoothcert.workflows.studies.study import Published
+from smoothcert.workflows.studies.sweep import swept
 
 SMALL = """
 title = "Two"
@@ -175,6 +176,24 @@ def test_what_is_not_there_is_one_sentence(file: Path, tmp_path: Path) -> None:
         plan(load_study(file), "full")
     with pytest.raises(sc.InputError, match="is no folder of a study"):
         sc.study(file, out=tmp_path)
+
+
+def test_a_sweep_has_every_row_with_each_value(file: Path) -> None:
+    study = swept(load_study(file), ["objective.draws=1,2", "lr=0.05"])
+    assert study.name == "small with objective.draws=1,2 with lr=0.05"
+    assert [cell.name for cell in study.cell[:2]] == [f"Gaussian, objective.draws={draws}, lr=0.05" for draws in (1, 2)]
+    assert study.baseline == study.cell[0].name
+    with pytest.raises(
+        sc.InputError, match=r"row 'Gaussian, objective.draws=1, lr=0.05' .* has no key 'objective.draws'"
+    ):
+        plan(study)
+    found = plan(swept(load_study(file), ["batch_size=64,128"]))
+    assert [row.members[0].recipe.batch_size for row in found.rows[:2] if row.members[0].recipe] == [64, 128]
+    assert len({row.members[0].folder for row in found.rows[:2]}) == 2
+    assert "epochs=2" in str(plan(swept(load_study(file), ["epochs=2"])).rows[0].members[0].recipe)
+    for wrong in ("lr", "lr=", "lr=1,,2"):
+        with pytest.raises(sc.InputError, match="--set takes key=value or key=value,value"):
+            swept(load_study(file), [wrong])
 
 
 def test_members_of_a_larger_ensemble_share_its_pass(file: Path) -> None:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from rich.text import Text
 
 from smoothcert.present.fitting import Column, FittingTable
 from smoothcert.workflows.studies.plan import plan
 from smoothcert.workflows.studies.study import load_study, study_names
+from smoothcert.workflows.studies.sweep import swept
 
 
 def listing() -> FittingTable:
@@ -20,9 +23,9 @@ def listing() -> FittingTable:
     )
 
 
-def plan_text(name: str, scale: str | None) -> str:
+def plan_text(name: str, scale: str | None, sweeps: Sequence[str] = ()) -> str:
     """What a study would do at a scale: trainings with what they cost, passes of certification, rows."""
-    chosen = plan(load_study(name), scale)
+    chosen = plan(swept(load_study(name), sweeps), scale)
     hours = chosen.core_hours
     lines = [
         f"{chosen.study.title}",

@@ -206,7 +206,7 @@ def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
         changes.insert(0, f"architecture={scale.networks.get(some.network, some.network)}")
     if name not in RECIPES:
         raise InputError(f"there is no recipe {name}; smoothcert recipes lists them")
-    epochs = scale.epochs
+    epochs = None if any(change.startswith("epochs=") for change in changes) else scale.epochs
     recipe = RECIPES[name]
     if epochs is not None:  # warm-ups and delays keep their share of the training
         late = {k: recipe.objective[k] for k in ("warmup", "deferred_until") if recipe.objective.get(k)}

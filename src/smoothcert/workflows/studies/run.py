@@ -15,6 +15,8 @@ from smoothcert.datasets import Subset
 from smoothcert.engine.pools import Pool
 from smoothcert.runs import Run
 from smoothcert.training import Folder
+from smoothcert.training.recipes import Recipe
+from smoothcert.training.recipes.recipe import IMAGES
 from smoothcert.workflows.choices import PoolChoice
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, Task, task
 from smoothcert.workflows.seeds import train_seeds
@@ -22,6 +24,7 @@ from smoothcert.workflows.sources import open_data, using_out
 from smoothcert.workflows.studies.certifying import Where, alone, pass_of, procedure_of, runs_of
 from smoothcert.workflows.studies.plan import Member, Plan, Row, draws_per_second, plan, shares
 from smoothcert.workflows.studies.study import Study, load_study
+from smoothcert.workflows.studies.sweep import swept
 from smoothcert.workflows.studies.table import Table, tabulate
 
 
@@ -39,6 +42,7 @@ def study(
     *,
     out: str | Path,
     scale: str | None = None,
+    sweeps: Sequence[str] = (),
     data_root: Path | None = None,
     device: str | None = None,
     jobs: int | None = None,
@@ -54,13 +58,14 @@ def study(
         source: the name of a study, a TOML file, or a study.
         out: folder of this study at this scale; another one in it is refused.
         scale: a name of the study's scales. Default: its first.
+        sweeps: values of recipes that every row is done with, as `objective.lam=1,2,4`: an ablation.
         data_root: where the files of named data sets lie.
         device: default: the best there is.
         jobs: trainings side by side. Default: as many as cores; 1 on a GPU.
         pool: where certificates are drawn; a `Ray` cluster also trains.
         observer: hears how far all of it is. It also goes into the file progress.log of the folder.
     """
-    chosen = plan(source if isinstance(source, Study) else load_study(source), scale)
+    chosen = plan(swept(source if isinstance(source, Study) else load_study(source), sweeps), scale)
     out = Path(out)
     where = Where(out, data_root, device, jobs, pool)
     with using_out(out):
@@ -141,7 +146,7 @@ class _Inside(Observer):
 def _steps(chosen: Plan, where: Where) -> list[Step]:
     steps = []
     for folder, (recipe, seeds) in chosen.trainings.items():
-        hours = recipe.core_hours
+        hours = _core_hours(recipe, _data(chosen), where)
         path = where.out / "trained" / folder
         if all(Folder(path / f"seed{seed}").model.exists() for seed in seeds):
             continue
@@ -163,6 +168,14 @@ def _steps(chosen: Plan, where: Where) -> list[Step]:
         if not shares(row) and not all(map(_complete, runs[row.cell.name])):
             steps.append(_certifying(row.members, row, alone(row, where), size))
     return steps
+
+
+def _core_hours(recipe: Recipe, data: str, where: Where) -> float | None:
+    """Of one training on these data, which may be fewer than those of the recipe."""
+    hours, images = recipe.core_hours, IMAGES.get(recipe.data)
+    if hours is None or images is None:
+        return None
+    return hours * len(open_data(data, "train", root=where.data_root, called="the data of the study")) / images
 
 
 def _data(chosen: Plan) -> str:
