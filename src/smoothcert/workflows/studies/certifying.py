@@ -112,7 +112,8 @@ def _settled(row: Row, where: Where) -> Path:
         found = ensembles.rank(members, held)
         members = [members[place] for place in found.order]
     if row.cell.weights:
-        ensembles.weights(members, held, method=row.cell.weights, out=path, aggregation=choice.name)
+        how = row.cell.weights
+        ensembles.weights(members, held, method=how, out=path, aggregation=choice.name, options=choice.options)
     else:
         ensembles.make(members, path, aggregation=choice.name, options=choice.options)
     return path
