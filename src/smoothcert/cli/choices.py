@@ -21,11 +21,12 @@ class ListingCommand(TyperCommand):
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help, with names filled in."""
         for parameter in self.params:
-            parameter.help = _filled(getattr(parameter, "help", None))  # type: ignore[attr-defined]
+            parameter.help = filled(getattr(parameter, "help", None))  # type: ignore[attr-defined]
         super().format_help(ctx, formatter)
 
 
-def _filled(text: str | None) -> str | None:
+def filled(text: str | None) -> str | None:
+    """A help text with the registered names in the places of `{figures}`, `{noises}`, ..."""
     for place, (module, registry) in REGISTRIES.items():
         if text and place in text:
             text = text.replace(place, ", ".join(getattr(import_module(module), registry)))
