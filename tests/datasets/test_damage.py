@@ -84,12 +84,14 @@ def outcome(source, path, root) -> Dataset | None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         try:
-            return load(source, root=root)
+            data = load(source, root=root)
+            np.asarray(data.inputs)  # images are read when they are asked for
+            return data
         except InputError as refusal:
             sentence = str(refusal)
     assert str(path) in sentence
     assert "\n" not in sentence
-    assert re.search(r": (replace it by|write it with|repair or convert it|resize it)", sentence)
+    assert re.search(r": (replace it by|write it with|repair or convert it|give --resize)", sentence)
     return None
 
 

@@ -83,7 +83,7 @@ def test_fingerprint_ignores_the_layout_in_memory():
         (IMAGES, {"labels": np.array([0, 0, 0, -1])}, r"0\.\.2, got -1 in row 3"),
         (IMAGES, {"inputs": LEVELS[:0], "labels": LABELS[:0]}, "at least one row"),
         (IMAGES, {"inputs": LEVELS[:, 0]}, r"\(N, C, H, W\)"),
-        (IMAGES, {"inputs": LEVELS.astype(float)}, "uint8 images or float32 tables"),
+        (IMAGES, {"inputs": LEVELS.astype(float)}, "uint8 images or float32 numbers"),
         (IMAGES, {"input_range": None}, "input_range"),
         (IMAGES, {"class_names": ("a", "b")}, "class_names"),
         (IMAGES, {"num_classes": 1, "class_names": ("a",)}, "at least 2"),

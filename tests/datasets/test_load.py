@@ -9,7 +9,10 @@ from smoothcert.datasets import load, names, register
 
 
 def test_names():
-    assert names() == ("cifar10", "digits", "mnist", "mnist5k", "svhn")
+    assert names() == (
+        "cifar10", "cifar100", "digits", "fashion-mnist", "imagenet", "mnist", "mnist-binary", "mnist5k", "svhn",
+        "tiny-imagenet",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize("source", ["mnist", "cifar10", "svhn"])
@@ -31,7 +34,7 @@ def test_root_is_the_argument_then_the_environment_then_data(monkeypatch, tmp_pa
         ("MNIST", "did you mean mnist?"),
         ("cifar-10", "did you mean cifar10?"),
         ("digit", "did you mean digits?"),
-        ("imagenet", "check the path"),
+        ("places365", "check the path"),
         ("missing/own.npz", "check the path"),
         ("", "check the path"),
         ("x" * 5000, "check the path"),
@@ -53,9 +56,11 @@ def test_an_unknown_split_is_refused_first(source, split):
 
 
 def test_a_file_of_another_kind_is_refused(tmp_path):
-    np.save(tmp_path / "own.npy", np.zeros(3))
-    with pytest.raises(InputError, match=r"an \.npz file or a folder of images, got the file '.*own\.npy': convert it"):
-        load(tmp_path / "own.npy")
+    (tmp_path / "own.tiff").write_bytes(b"II*")
+    with pytest.raises(
+        InputError, match=r"an \.npz file, a folder of images, .*, got the file '.*own\.tiff': convert it"
+    ):
+        load(tmp_path / "own.tiff")
 
 
 def test_a_name_goes_before_a_path(monkeypatch, tmp_path, write):

@@ -67,12 +67,13 @@ HUGE = np.array([0, 1, 2, 2**40])
         ({"x_train": IMAGES, "y_train": Y}, "neither x_test and y_test nor x and y, but x_train, y_train"),
         ({"x": IMAGES}, "nor x and y, but x)"),
         ({}, "but nothing"),
-        ({"x": IMAGES + 0.3, "y": Y}, "not exactly k/255: store images as uint8"),
-        ({"x": IMAGES + 1.0 + 2e-16, "y": Y}, "store images as uint8"),
-        ({"x": IMAGES - 0.5, "y": Y}, "store images as uint8"),
-        ({"x": IMAGES * np.nan, "y": Y}, "store images as uint8"),
-        ({"x": IMAGES.astype(np.int64), "y": Y}, "x is int64 (4, 5, 6), neither uint8 images nor a float table"),
-        ({"x": IMAGES[:, 0], "y": Y}, "x is uint8 (4, 6), neither uint8 images nor a float table"),
+        ({"x": IMAGES * np.nan, "y": Y}, "inputs must be finite float32 numbers, got another in row 0"),
+        ({"x": np.zeros((4, 8, 8, 4)), "y": Y}, "no axis of 1 or 3 channels"),
+        (
+            {"x": IMAGES.astype(np.int64), "y": Y},
+            "x is int64 (4, 5, 6), neither images (uint8 or float) nor a float table",
+        ),
+        ({"x": IMAGES[:, 0], "y": Y}, "x is uint8 (4, 6), neither images (uint8 or float) nor a float table"),
         ({"x": np.zeros((4, 3, 8, 3), np.uint8), "y": Y}, "two axes that may be the channels"),
         ({"x": np.zeros((4, 8, 8, 4), np.uint8), "y": Y}, "no axis of 1 or 3 channels"),
         ({"x": np.full((4, 2), np.inf), "y": Y}, "finite"),
@@ -94,12 +95,18 @@ def test_a_wrong_file_is_named_with_the_reason(tmp_path, arrays, says):
         load(path)
 
 
-def test_one_float_off_the_grid_of_255_is_refused(tmp_path, images):
-    stored = images / 255
-    stored[2, 1, 3, 4] = np.nextafter(stored[2, 1, 3, 4], 0.5)
+def test_float_images_off_the_grid_of_255_stay_floats(tmp_path, images):
+    """One number beside the grid makes all of them floats: nothing is moved behind the user's back."""
+    stored = (images / 255).astype(np.float32)
     np.savez(tmp_path / "own.npz", x=stored, y=Y)
-    with pytest.raises(InputError, match="store images as uint8"):
-        load(tmp_path / "own.npz")
+    assert load(tmp_path / "own.npz").input_range == (0, 1)
+    stored[2, 1, 3, 4] = np.nextafter(stored[2, 1, 3, 4], np.float32(0.5))
+    np.savez(tmp_path / "own.npz", x=stored, y=Y)
+    data = load(tmp_path / "own.npz")
+    assert (data.input_range, data.inputs.dtype) == (None, np.float32)
+    assert np.array_equal(data.tensors(range(4)).numpy(), stored)
+    np.savez(tmp_path / "own.npz", x=stored.transpose(0, 2, 3, 1), y=Y)
+    assert np.array_equal(load(tmp_path / "own.npz").inputs, stored)
 
 
 @pytest.mark.parametrize("raw", [b"", b"text", b"\x80\x04N.", b"\x93NUMPY\x01\x00"])

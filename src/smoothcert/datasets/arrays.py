@@ -5,18 +5,20 @@ from typing import Any
 import numpy as np
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.labels import UNKNOWN
 from smoothcert.datasets.dataset import Dataset
 from smoothcert.datasets.npz import as_inputs, as_labels, exact_levels
 
 
-def from_arrays(x: Any, y: Any, *, name: str = "arrays", split: str = "test") -> Dataset:
-    """A data set of inputs `x` (N, ...) and class numbers `y` (N,); tensors, arrays and lists will do.
+def from_arrays(x: Any, y: Any = None, *, name: str = "arrays", split: str = "test") -> Dataset:
+    """A data set of inputs `x` (N, ...) and class numbers `y` (N,), if known; tensors, arrays and lists will do.
 
     8-bit images are taken as from an .npz file, (N, H, W), (N, H, W, C) or (N, C, H, W). Floating-point inputs keep
     their shape; images (N, C, H, W) whose values are all exactly k/255 are 8-bit images, too, of the range [0, 1].
     """
     try:
-        inputs, labels = _array(x), as_labels(_array(y), "y")
+        inputs = _array(x)
+        labels = np.full(len(inputs), UNKNOWN, dtype=np.int64) if y is None else as_labels(_array(y), "y")
         if inputs.dtype == np.uint8:
             inputs = as_inputs(inputs, "x")
         elif inputs.dtype.kind != "f" or inputs.ndim < 2:
@@ -27,7 +29,7 @@ def from_arrays(x: Any, y: Any, *, name: str = "arrays", split: str = "test") ->
             inputs = inputs.astype(np.float32)
     except (TypeError, ValueError, RuntimeError) as error:
         raise InputError(f"data (x, y) must be inputs (N, ...) and class numbers (N,): {error}") from None
-    classes = max(2, 1 + int(labels.max()))
+    classes = 0 if y is None else max(2, 1 + int(labels.max()))
     input_range = (0.0, 1.0) if inputs.dtype == np.uint8 else None
     return Dataset(name, split, inputs, labels, classes, input_range, tuple(str(label) for label in range(classes)))
 

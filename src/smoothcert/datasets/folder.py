@@ -1,44 +1,89 @@
-"""Your own images as files in one folder per class."""
+"""Your own images as files: in one folder per class, or all in one folder, and then nobody knows their labels."""
 
-from collections.abc import Iterable
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.labels import UNKNOWN
 from smoothcert.core.text import visible
 from smoothcert.datasets.dataset import SPLITS, Dataset
 from smoothcert.datasets.files import reading
-from smoothcert.datasets.images import GREY, SUFFIXES, open_image, read_pixels
+from smoothcert.datasets.image_files import ImageFiles, common_mode, is_image_name
+from smoothcert.datasets.images import SUFFIXES
 
-REMEDY = "repair or convert it, or remove it from the folder"
+
+@dataclass(frozen=True)
+class Listed:
+    """The images of one folder, sorted by name."""
+
+    path: Path
+    names: tuple[str, ...]
+    sizes: tuple[int, ...]  # bytes
 
 
 def read_folder(root: Path, split: str) -> Dataset:
-    """Read root/split/class/image, or root/class/image, which then stands for the split that is asked for.
+    """List root/split/class/image, or root/class/image, which then stands for the split that is asked for.
 
     Classes are numbered by name, images sorted by name within their class (the order in which the papers' ImageNet logs
-    count). Class numbers, image size and grey or colour are settled over *both* splits: all images have one size, and
-    all are RGB unless every one is grey. Files with other endings are passed over.
+    count). Class numbers and grey or colour are settled over *both* splits: all are RGB unless every one is grey. Files
+    with other endings are passed over. Images are read when they are asked for, and must then have one size, or be
+    brought to one (`Dataset.prepared`). A folder with images and no folders in it is unlabelled.
     """
     tops = _tops(root, split)
-    files = {name: list(_images(top)) for name, top in tops.items()}
-    classes = sorted({path.parent.name for paths in files.values() for path in paths})
+    if set(tops.values()) == {root} and not subfolders(root) and (images := listed(root)).names:
+        return unlabelled_folder(images)
+    return classes_of(root, split, {name: _classes(top) for name, top in tops.items()}, visible(root.resolve().name))
+
+
+def classes_of(root: Path, split: str, splits: Mapping[str, Mapping[str, Listed]], name: str) -> Dataset:
+    """The data set of a split, from the folder of each class of each split, by the name of the class."""
+    classes = sorted({called for split_ in splits.values() for called in split_})
     if len(classes) < 2:
         raise InputError(
             f"the image folder {root} has images of {len(classes)} classes: put the images of each of at least two "
-            f"classes into a folder of its own, {root}/CLASS or {root}/{split}/CLASS ({', '.join(SUFFIXES)})"
+            f"classes into a folder of its own, {root}/CLASS or {root}/{split}/CLASS ({', '.join(SUFFIXES)}); "
+            "images without labels go into one folder without any other"
         )
-    mode = _common_mode(path for paths in files.values() for path in paths)
-    images = np.stack([_pixels(path, mode) for path in files[split]])  # (N, C, H, W)
-    labels = np.array([classes.index(path.parent.name) for path in files[split]], dtype=np.int64)
-    name = visible(root.resolve().name) or "folder"
-    return Dataset(name, split, images, labels, len(classes), (0, 1), tuple(map(visible, classes)))
+    number = {called: label for label, called in enumerate(classes)}
+    every = (one.path / file for part in splits.values() for one in part.values() for file in one.names)
+    here = splits[split]
+    below = {called: os.path.relpath(one.path, root) for called, one in here.items()}
+    files = ImageFiles(
+        root,
+        tuple(f"{below[called]}/{file}" for called, one in here.items() for file in one.names),
+        tuple(size for one in here.values() for size in one.sizes),
+        common_mode(every),
+    )
+    labels = np.repeat([number[called] for called in here], [len(one.names) for one in here.values()])
+    names = tuple(map(visible, classes))
+    return Dataset(name or "folder", split, files, labels.astype(np.int64), len(classes), (0, 1), names)
 
 
-def _folders(folder: Path) -> list[Path]:
+def unlabelled_folder(images: Listed, *, split: str = "test") -> Dataset:
+    """Images whose labels nobody knows."""
+    files = ImageFiles(
+        images.path, images.names, images.sizes, common_mode(images.path / name for name in images.names)
+    )
+    labels = np.full(len(files), UNKNOWN, dtype=np.int64)
+    return Dataset(visible(images.path.resolve().name) or "folder", split, files, labels, 0, (0, 1), ())
+
+
+def listed(folder: Path, *, what: str = "a folder of images") -> Listed:
+    """The images that lie in a folder itself."""
+    with (
+        reading(folder, kind=what, remedy=f"give a folder with images ({', '.join(SUFFIXES)})"),
+        os.scandir(folder) as entries,
+    ):
+        found = sorted((entry.name, entry.stat().st_size) for entry in entries if is_image_name(entry.name))
+    return Listed(folder, tuple(name for name, _ in found), tuple(size for _, size in found))
+
+
+def subfolders(folder: Path) -> list[Path]:
+    """The folders in a folder, by name, without hidden ones."""
     with reading(folder, kind="a folder of images", remedy="give a folder that may be listed"):
         return sorted(
             path for path in folder.iterdir() if path.is_dir() and not path.name.startswith((".", "__MACOSX"))
@@ -47,36 +92,22 @@ def _folders(folder: Path) -> list[Path]:
 
 def _tops(root: Path, split: str) -> dict[str, Path]:
     """The folders of classes by split; a folder named train or test that holds no folders is a class."""
-    splits = {path.name: path for path in _folders(root) if path.name in SPLITS and _folders(path)}
+    splits = {path.name: path for path in subfolders(root) if path.name in SPLITS and subfolders(path)}
     if splits and split not in splits:
         raise InputError(f"the image folder {root} has no split {split!r}: add {root}/{split} or ask for another split")
     return splits or {split: root}
 
 
-def _images(top: Path) -> Iterable[Path]:
-    for folder in _folders(top):
-        with reading(
-            folder, kind="a class of images", remedy=f"put images into it ({', '.join(SUFFIXES)}) or remove it"
-        ):
-            paths = sorted(path for path in folder.iterdir() if path.suffix.lower() in SUFFIXES and path.name[0] != ".")
-            if not paths:
-                raise ValueError("it holds no images")
-        yield from paths
+def _classes(top: Path) -> dict[str, Listed]:
+    return dict(_with_images(top))
 
 
-def _common_mode(paths: Iterable[Path]) -> str:
-    """Return L where all images are grey, else RGB, from the headers alone; refuse the first that differs in size."""
-    mode, size = "L", None
-    for path in paths:
-        with reading(path, kind="an 8-bit image", remedy=REMEDY), open_image(path) as image:
-            kind, own = image.mode, image.size
-        size = size or own
-        if own != size:
-            raise InputError(f"{path} is {own[0]}x{own[1]} pixels where the others are {size[0]}x{size[1]}: resize it")
-        mode = mode if kind in GREY else "RGB"
-    return mode
-
-
-def _pixels(path: Path, mode: str) -> npt.NDArray[Any]:
-    with reading(path, kind="an 8-bit image", remedy=REMEDY):
-        return read_pixels(path, mode)
+def _with_images(top: Path) -> Iterator[tuple[str, Listed]]:
+    for folder in subfolders(top):
+        images = listed(folder, what="a class of images")
+        if not images.names:
+            raise InputError(
+                f"{folder} cannot be read as a class of images (it holds no images): put images into it "
+                f"({', '.join(SUFFIXES)}) or remove it"
+            )
+        yield folder.name, images

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from PIL import Image
 
 from smoothcert.core.files import reading_file
+from smoothcert.datasets.preprocessing import Preprocessing
 
 SUFFIXES = (".png", ".jpg", ".jpeg", ".bmp", ".webp", ".pgm", ".ppm")
 FORMATS = ("PNG", "JPEG", "BMP", "WEBP", "PPM")
@@ -35,13 +36,18 @@ def open_image(path: Path) -> Iterator[Image.Image]:
         yield image
 
 
-def read_pixels(path: Path, mode: str) -> npt.NDArray[Any]:
-    """The pixels as uint8 (1, H, W) for mode L, (3, H, W) for RGB; transparent ones are refused by a ValueError."""
+def is_grey(image: Image.Image) -> bool:
+    """Whether the header says so."""
+    return image.mode in GREY
+
+
+def read_pixels(path: Path, mode: str, preparing: Preprocessing) -> npt.NDArray[Any]:
+    """The prepared pixels as uint8 (1, H, W) for mode L, (3, H, W) for RGB; transparent ones are a ValueError."""
     with open_image(path) as image:
         image.load()
         if image.mode in ("LA", "PA", "RGBA") or "transparency" in image.info:
             alpha = np.asarray(image.convert("RGBA"))[:, :, 3]
             if alpha.min() < 255:
                 raise ValueError("it has transparent pixels, whose colour is not defined")
-        pixels = np.asarray(image.convert(mode))  # (H, W) or (H, W, 3)
+        pixels = np.asarray(preparing.apply(image.convert(mode)))  # (H, W) or (H, W, 3)
     return pixels[np.newaxis] if mode == "L" else pixels.transpose(2, 0, 1)

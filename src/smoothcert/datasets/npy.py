@@ -14,13 +14,14 @@ import numpy.typing as npt
 from smoothcert.core.files import memory_size, reading_file
 
 
-def read_npy(path: Path) -> npt.NDArray[Any]:
-    """The array of an .npy file; anything else raises ValueError, OSError or what numpy raises."""
-    with reading_file(path) as file:
-        size = os.fstat(file.fileno()).st_size
-        _check_header(file, size)
-        file.seek(0)
-        return _read(file)
+def map_npy(path: Path) -> npt.NDArray[Any]:
+    """The array of an .npy file, read as it is used; anything else raises ValueError, OSError or what numpy raises."""
+    with reading_file(path) as file:  # a device or a pipe is refused
+        shape, fortran, dtype = _check_header(file, os.fstat(file.fileno()).st_size)
+        start = file.tell()
+    if 0 in shape:
+        return np.empty(shape, dtype)
+    return np.memmap(path, dtype, "r", start, shape, "F" if fortran else "C")
 
 
 class Archive:
@@ -44,17 +45,19 @@ class Archive:
         member = self._zip.getinfo(f"{name}.npy")
         with self._zip.open(member) as stream:
             _check_header(stream, member.file_size)
+        if member.file_size > memory_size() // 2:
+            raise ValueError(f"an array in it has {member.file_size} bytes, more than half of this machine's memory")
         with self._zip.open(member) as stream:
             return _read(stream)
 
 
-def _check_header(stream: IO[bytes], size: int) -> None:
-    """Refuse an array whose header promises another number of bytes than follow it."""
+def _check_header(stream: IO[bytes], size: int) -> tuple[tuple[int, ...], bool, np.dtype[Any]]:
+    """Shape, order and type of an array; refused where its header promises another number of bytes than follow it."""
     version = np.lib.format.read_magic(stream)
     readers = {(1, 0): np.lib.format.read_array_header_1_0, (2, 0): np.lib.format.read_array_header_2_0}
     if version not in readers:
         raise ValueError(f"the version of an array in it is {version[0]}.{version[1]}")
-    shape, _, dtype = readers[version](stream)
+    shape, fortran, dtype = readers[version](stream)
     if dtype.hasobject:
         raise ValueError("it holds Python objects, which are never read")
     promised, there = dtype.itemsize, size - stream.tell()
@@ -62,8 +65,7 @@ def _check_header(stream: IO[bytes], size: int) -> None:
         promised *= int(length)
     if promised != there:
         raise ValueError(f"the header of an array promises {promised} bytes, and it has {there}")
-    if promised > memory_size() // 2:
-        raise ValueError(f"an array in it has {promised} bytes, more than half of this machine's memory")
+    return shape, fortran, dtype
 
 
 def _read(stream: IO[bytes]) -> npt.NDArray[Any]:

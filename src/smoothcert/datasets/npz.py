@@ -16,7 +16,7 @@ from smoothcert.datasets.npy import Archive
 MOST_CLASSES = 100_000
 REMEDY = (
     "write it with numpy.savez(path, x_train=, y_train=, x_test=, y_test=) or (x=, y=), where x is images "
-    "(uint8: (N, H, W), (N, H, W, C) or (N, C, H, W) with 1 or 3 channels) or a table (float: (N, d)) "
+    "(uint8 or float: (N, H, W), (N, H, W, C) or (N, C, H, W) with 1 or 3 channels) or a table (float: (N, d)) "
     "and y is class numbers 0, 1, ... (integers: (N,))"
 )
 
@@ -24,8 +24,9 @@ REMEDY = (
 def read_npz(path: Path, split: str) -> Dataset:
     """Read x_{split} and y_{split}, or x and y, which then stand for the split that is asked for.
 
-    Images come out as uint8 (N, C, H, W), tables as float32. Float images are accepted only where every value is
-    exactly k/255 in its own precision: anything else would be certified at another point than the one that was stored.
+    Images come out as uint8 (N, C, H, W), tables as float32. Float images whose values are all exactly k/255 in their
+    own precision are 8-bit images; others stay float32, and are certified as they are (`--grid off`) or through their
+    nearest grid point, with the distance subtracted (`--grid 255`).
     The number of classes is one more than the largest label of *both* splits. Nothing in the file is ever unpickled.
     """
     with reading(path, kind="a data set", remedy=REMEDY):
@@ -59,17 +60,15 @@ def as_labels(labels: npt.NDArray[Any], key: str) -> npt.NDArray[np.int64]:
 
 
 def as_inputs(x: npt.NDArray[Any], key: str) -> npt.NDArray[Any]:
-    """Images, uint8 (N, C, H, W), or a table, float32 (N, d); anything else is a ValueError that names `key`."""
+    """Images, uint8 or float32 (N, C, H, W), or a table, float32 (N, d); else a ValueError that names `key`."""
     if x.dtype.kind == "f" and x.ndim == 2:
         return x.astype(np.float32)
     if x.dtype.kind == "f" and x.ndim in (3, 4):
         levels = exact_levels(x)
-        if levels is None:
-            raise ValueError(f"{key} holds float images that are not exactly k/255: store images as uint8, 0..255")
-        x = levels
-    if x.dtype != np.uint8 or x.ndim not in (3, 4):
-        raise ValueError(f"{key} is {x.dtype} {x.shape}, neither uint8 images nor a float table")
-    return x[:, np.newaxis] if x.ndim == 3 else _channels_first(x, key)
+        x = x.astype(np.float32) if levels is None else levels
+    elif x.dtype != np.uint8 or x.ndim not in (3, 4):
+        raise ValueError(f"{key} is {x.dtype} {x.shape}, neither images (uint8 or float) nor a float table")
+    return x[:, np.newaxis] if x.ndim == 3 else channels_first(x, key)
 
 
 def exact_levels(x: npt.NDArray[Any]) -> npt.NDArray[np.uint8] | None:
@@ -81,7 +80,8 @@ def exact_levels(x: npt.NDArray[Any]) -> npt.NDArray[np.uint8] | None:
     return None
 
 
-def _channels_first(x: npt.NDArray[Any], key: str) -> npt.NDArray[Any]:
+def channels_first(x: npt.NDArray[Any], key: str) -> npt.NDArray[Any]:
+    """Images as (N, C, H, W), whichever axis the channels are; refused where that cannot be told."""
     first, last = x.shape[1] in (1, 3), x.shape[3] in (1, 3)
     if first and last:
         raise ValueError(f"{key} {x.shape} has two axes that may be the channels: pad the images to more than 3 pixels")

@@ -1,4 +1,4 @@
-"""What `predict --input` takes, and that it takes nothing else."""
+"""What `--input` takes, and that it takes nothing else."""
 
 import os
 import pickle
@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 from smoothcert.core.errors import InputError
-from smoothcert.datasets import read_inputs
+from smoothcert.datasets import Preprocessing, read_unlabelled
 from smoothcert.datasets.images import MOST_PIXELS
 
 EPS = """%!PS-Adobe-3.0 EPSF-3.0
@@ -22,6 +22,13 @@ EPS = """%!PS-Adobe-3.0 EPSF-3.0
 showpage
 %%EOF
 """
+
+
+def read_inputs(path: Path, shape: tuple[int, ...]) -> tuple[np.ndarray, bool]:
+    """All of a file's inputs, as the model gets them, and whether they are 8-bit."""
+    data = read_unlabelled([path], shape)
+    assert data.unlabelled
+    return data.tensors(range(len(data))).numpy(), data.inputs.dtype == np.uint8
 
 
 def refused(path: Path, shape: tuple[int, ...] = (1, 8, 8)) -> str:
@@ -41,8 +48,8 @@ def test_images_come_back(tmp_path: Path, suffix: str, rng: np.random.Generator)
     inputs, eight_bit = read_inputs(tmp_path / f"x.{suffix}", (1, 8, 8))
     assert (inputs.dtype, inputs.shape, eight_bit) == (np.float32, (1, 1, 8, 8), True)
     assert np.array_equal(inputs[0, 0], pixels.astype(np.float32) / np.float32(255))
-    colour, _ = read_inputs(tmp_path / f"x.{suffix}", (3, 8, 8))
-    assert np.array_equal(colour, np.repeat(inputs, 3, axis=1))
+    if suffix != "webp":  # which knows colour alone
+        assert "a grey image where colour ones are wanted" in refused(tmp_path / f"x.{suffix}", (3, 8, 8))
 
 
 @pytest.mark.parametrize("dtype", ["u1", "<f4", ">f8", "f2"])
@@ -73,7 +80,7 @@ def test_an_eps_named_png_never_reaches_ghostscript(tmp_path: Path, monkeypatch:
         image.load()
     assert (tmp_path / "started").exists(), "left alone, Pillow starts it"
     (tmp_path / "started").unlink()
-    assert "cannot be read as an image or an .npy array" in refused(tmp_path / "x.png")
+    assert "cannot be read as an image, a folder of images or an .npy array" in refused(tmp_path / "x.png")
     assert not (tmp_path / "started").exists()
 
 
@@ -95,9 +102,8 @@ def test_a_png_that_inflates_to_gigabytes_is_refused_by_its_header(tmp_path: Pat
 
 def test_an_image_of_another_size_is_refused_before_its_pixels_are_read(tmp_path: Path) -> None:
     (tmp_path / "x.png").write_bytes(png(2**13, 2**13))  # without any: reading them would be another sentence
-    assert "must hold inputs of shape (1, 8, 8), but is an image of 8192x8192 pixels; resize it" in refused(
-        tmp_path / "x.png"
-    )
+    sentence = refused(tmp_path / "x.png")
+    assert "must hold inputs of shape (1, 8, 8), but is an image of 8192x8192 pixels; give --resize 8x8" in sentence
 
 
 def test_an_npy_whose_header_promises_more_than_the_file_has(tmp_path: Path) -> None:
@@ -136,7 +142,7 @@ def test_what_is_no_file_is_one_sentence_at_once(tmp_path: Path, suffix: str) ->
     (tmp_path / f"loop.{suffix}").symlink_to(f"loop.{suffix}")
     for name, words in [
         ("pipe", "Not a regular file"),
-        ("folder", "Is a directory"),
+        ("folder", "holds no images"),
         ("zero", "Not a regular file"),
         ("loop", "symbolic links"),
         ("missing", "No such file"),
@@ -151,3 +157,52 @@ def test_names_that_are_no_text(tmp_path: Path) -> None:
     path.write_bytes(b"no image")
     with pytest.raises(InputError, match=r"caf\\udce9\\x1b\[2J\\n\.png cannot be read"):
         read_inputs(path, (1, 8, 8))
+
+
+def test_images_folders_and_arrays_are_read_one_after_the_other(tmp_path: Path, rng: np.random.Generator) -> None:
+    pixels = rng.integers(0, 256, (4, 8, 8), dtype=np.uint8)
+    (tmp_path / "some").mkdir()
+    for name, image in zip(("some/b.png", "some/a.png", "c.png"), pixels, strict=False):
+        Image.fromarray(image).save(tmp_path / name)
+    np.save(tmp_path / "d.npy", pixels[3:, None])
+    paths = [tmp_path / name for name in ("c.png", "some", "d.npy")]
+    data = read_unlabelled(paths, (1, 8, 8))
+    assert np.array_equal(np.asarray(data.inputs)[:, 0], pixels[[2, 1, 0, 3]])
+    assert [data.input_name(i) for i in range(4)] == [
+        str(tmp_path / name) for name in ("c.png", "some/a.png", "some/b.png", "d.npy")
+    ]
+    np.save(tmp_path / "d.npy", pixels[3:, None].astype(np.float64) / 511)  # floats among 8-bit images
+    mixed = read_unlabelled(paths, (1, 8, 8))
+    assert (mixed.inputs.dtype, mixed.input_range) == (np.float32, None)
+    assert np.array_equal(mixed.tensors([0])[0, 0].numpy(), pixels[2].astype(np.float32) / np.float32(255))
+    assert np.array_equal(mixed.tensors([3])[0, 0].numpy(), (pixels[3] / 511).astype(np.float32))
+    assert mixed.fingerprint != data.fingerprint
+
+
+def test_a_colour_picture_for_a_grey_model_is_refused_and_not_converted(tmp_path: Path) -> None:
+    Image.fromarray(np.full((8, 8, 3), (9, 9, 10), np.uint8)).save(tmp_path / "x.png")
+    assert "a colour image where grey ones are wanted; convert it yourself" in refused(tmp_path / "x.png")
+    Image.fromarray(np.zeros((8, 8), np.uint8)).save(tmp_path / "grey.png")
+    data = read_unlabelled([tmp_path], (1, 8, 8))  # of a folder, when it is read
+    with pytest.raises(InputError, match=r"x\.png is a colour image"):
+        data.tensors([1])
+    with pytest.raises(InputError, match=r"grey\.png holds inputs of shape \(1, 8, 8\) where .*x\.png holds"):
+        read_unlabelled([tmp_path / "x.png", tmp_path / "grey.png"])
+
+
+def test_a_number_that_is_none_is_found_when_it_is_read(tmp_path: Path) -> None:
+    rows = np.ones((5, 3), np.float32)
+    rows[3, 1] = np.nan
+    np.save(tmp_path / "x.npy", rows)
+    data = read_unlabelled([tmp_path / "x.npy"], (3,))
+    assert data.tensors([0, 2]).shape == (2, 3)
+    with pytest.raises(InputError, match="finite float32 numbers, got another in row 3"):
+        data.tensors([2, 3])
+
+
+def test_resized_inputs_fit(tmp_path: Path) -> None:
+    Image.fromarray(np.zeros((20, 30), np.uint8)).save(tmp_path / "x.png")
+    data = read_unlabelled([tmp_path / "x.png"], (1, 8, 8), Preprocessing(resize="8", crop="8"))
+    assert data.tensors([0]).shape == (1, 1, 8, 8)
+    with pytest.raises(InputError, match=r"is an image of 12x8 pixels after --resize and --crop; give --resize 8x8"):
+        read_unlabelled([tmp_path / "x.png"], (1, 8, 8), Preprocessing(resize="8"))
