@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.labels import UNKNOWN
 from smoothcert.core.plugins import loaded_plugins
 from smoothcert.noise import NOISES, Noise
 from smoothcert.noise.base import noise_kind
@@ -114,6 +115,8 @@ def _plan(run: Run) -> Iterator[Finding]:
     if not 1 <= config.data.distinct <= len(run.planned):
         sentence = f"{config.data.distinct} of the {len(run.planned)} planned inputs are said to be different"
         yield Finding("distinct", sentence)
+    if config.key is not None and not config.key.holds(config.procedure, config.seed):
+        yield Finding("key", "the seed does not follow from the secret key whose hash was published")
     named = config.model.fingerprint
     if named is not None and named != config.fingerprint:
         yield Finding("model", f"the model is named {named[:12]}..., the classifier {str(config.fingerprint)[:12]}...")
@@ -161,7 +164,7 @@ class _Claims:
         classes = certificate.answers[0][1].num_classes
         if entry.text + b"\n" != self.run.line(record, _previous(entry)):
             yield "form", "the line is not written as certify writes it"
-        if not 0 <= record.label < classes:
+        if record.label != UNKNOWN and not 0 <= record.label < classes:
             yield "truth", f"the true label is {record.label}, which is none of {classes} classes"
         if classes != config.num_classes:
             yield "num_classes", f"the votes are of {classes} classes, the run is of {config.num_classes}"

@@ -150,6 +150,6 @@ def check_data(run: Run, data: Dataset) -> tuple[Finding, ...]:
         sentence = f"run.json says that {said.distinct} of the planned inputs are different, the data have {distinct}"
         findings.append(Finding("data", sentence))
     names = run.config.class_names
-    if names and names != tuple(data.class_names):
+    if names and data.class_names and names != tuple(data.class_names):
         findings.append(Finding("data", "the names of the classes are not those of the data"))
     return tuple(findings)

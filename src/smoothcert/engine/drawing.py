@@ -15,6 +15,7 @@ from smoothcert.engine.checks import FixedFunctionCheck, SplitCheck
 from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Session
+from smoothcert.engine.pools.watched import WatchedSession
 from smoothcert.engine.sampler import InputProgress, Sampler
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.noise import Noise
@@ -59,16 +60,8 @@ class Drawing:
     ) -> Iterator[tuple[int, Result]]:
         """(row, answer) as soon as each is there, with all that a conversation cannot know filled in."""
         given = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
-        first_call = self.compiled not in self.checked
         with self.pool.open(self.compiled) as session:
-            self._check(session, batch[0], given[0] if given else self.noise.for_inputs(batch))
-            sampler = Sampler(
-                session=session,
-                seed=self.seed,
-                rows_per_call=self.compiled.rows,
-                may_split=lambda rows: not first_call and self._may_split(session, rows),
-                member_calls=member_calls,
-            )
+            sampler = self._sampler(session, batch, given[0] if given else self.noise.for_inputs(batch), member_calls)
 
             def inputs() -> Iterator[InputProgress[Result]]:
                 for row, (x, found) in enumerate(zip(batch, given or self._noises(session, batch), strict=True)):
@@ -78,6 +71,35 @@ class Drawing:
 
             for progress, answer in sampler.run(inputs(), on_draws):
                 yield progress.row, self._filled(progress, answer)
+
+    def conversations(
+        self,
+        example: Tensor,
+        inputs: Iterable[InputProgress[Result]],
+        *,
+        on_batch: Callable[[int, int], None] = lambda rows, of: None,
+    ) -> Iterator[tuple[InputProgress[Result], Result]]:
+        """Each conversation that `inputs` bring, with its answer as soon as it is there; until they bring none.
+
+        `example` is an input, (1, ...), to look at the model with. `on_batch` hears of every batch that is handed out:
+        how many rows it has, and how many it has room for.
+        """
+        with self.pool.open(self.compiled) as session:
+            watched = WatchedSession(session, on_batch)
+            sampler = self._sampler(watched, example, self.noise.for_inputs(example), MemberCalls())
+            yield from sampler.run(inputs, lambda _: None)
+
+    def _sampler(self, session: Session, batch: Tensor, noise: Noise, member_calls: MemberCalls) -> Sampler:
+        """For inputs like those of the batch, after a look at the model."""
+        first_call = self.compiled not in self.checked
+        self._check(session, batch[0], noise)
+        return Sampler(
+            session=session,
+            seed=self.seed,
+            rows_per_call=self.compiled.rows,
+            may_split=lambda rows: not first_call and self._may_split(session, rows),
+            member_calls=member_calls,
+        )
 
     def _filled(self, progress: InputProgress[Result], answer: Result) -> Result:
         return dataclasses.replace(

@@ -48,6 +48,7 @@ class InputProgress(Generic[Answer]):
     unsent: deque[tuple[int, int]] = field(default_factory=deque)  # (block, rows to count)
     used: dict[str, int] = field(default_factory=dict)  # blocks used so far, by purpose
     answers: list[tuple[str, Tally]] = field(default_factory=list)  # all so far, for the record
+    seed: int | None = None  # of its draws; None: the sampler's
 
     def request(self, ask: Ask) -> None:
         """Lay out the blocks of a new request. A purpose goes on where it stopped: no draw is ever used twice."""
@@ -61,6 +62,7 @@ class InputProgress(Generic[Answer]):
     def next_piece(self, seed: int) -> Piece:
         """The next block of the current request, as a piece of work."""
         block, rows = self.unsent.popleft()
+        seed = seed if self.seed is None else self.seed
         return Piece(self.x, self.input_id, self.noise, seed, self.ask.purpose, self.ask.beta, block, rows)
 
     def count(self, counts: Tensor, rows: int) -> None:

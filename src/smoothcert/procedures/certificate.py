@@ -72,6 +72,7 @@ class Answered:
     noise: Mapping[str, Any] = field(default_factory=dict)
     classifier: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    key: str | None = None  # hash of the secret that the seed follows from (`core.secret`); None: anybody knew the seed
     input_id: str = ""
 
     @property
@@ -96,6 +97,8 @@ class Answered:
         """Plain JSON; floats keep full precision."""
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["answers"] = [{"purpose": purpose, **tally.to_json()} for purpose, tally in self.answers]
+        if self.key is None:
+            del out["key"]
         return out | {"noise": dict(self.noise), "classifier": dict(self.classifier), "procedure": dict(self.procedure)}
 
 
@@ -209,6 +212,8 @@ class Certificate(Answered):
         for name in ("reason", "norm", "input_id"):
             if not isinstance(getattr(self, name), str):
                 raise InputError(f"{name} of a certificate must be a text, got {getattr(self, name)!r}")
+        if not isinstance(self.key, str | None):
+            raise InputError(f"key of a certificate must be a text, got {self.key!r}")
         shares = {"p_lower": self.p_lower, "alpha": self.alpha, "p_upper": self.p_upper}
         for name, share in shares.items():
             optional = name == "p_upper" and share is None

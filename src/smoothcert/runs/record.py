@@ -20,7 +20,7 @@ from smoothcert.runs.chain import Line, sealed
 from smoothcert.runs.config import RunConfig
 from smoothcert.runs.damage import DAMAGE
 
-SHARED = ("classifier", "noise", "procedure", "seed", "alpha", "norm", "scope")
+SHARED = ("classifier", "noise", "procedure", "seed", "key", "alpha", "norm", "scope")
 REST = "delete that line and all below it, and run the same certify command again"
 
 
@@ -55,7 +55,7 @@ class SharedSettings:
         self.file = file
         self._config = config
         values: dict[str, Any] = {name: dict(getattr(config, name)) for name in ("classifier", "noise", "procedure")}
-        values |= {"seed": config.seed, "alpha": config.alpha, "norm": config.noise.get("norm"), "scope": config.scope}
+        values |= {"seed": config.seed, "key": None if config.key is None else config.key.hash, "alpha": config.alpha, "norm": config.noise.get("norm"), "scope": config.scope}
         self.values = {name: value for name, value in values.items() if value is not None}
         self._last: tuple[bytes, Certificate] | None = None
 
@@ -66,7 +66,7 @@ class SharedSettings:
 
     def foreign(self, own_part: Mapping[str, Any]) -> list[str]:
         """What a certificate names otherwise than its run does; a noise may have an input's own strength and offset."""
-        found = [name for name in ("classifier", "procedure", "seed") if name in own_part]
+        found = [name for name in ("classifier", "procedure", "seed", "key") if name in own_part]
         if "noise" in own_part:
             of_all = self._config.shared_noise
             found += ["noise"] if of_all(own_part["noise"]) != of_all(self._config.noise) else []
