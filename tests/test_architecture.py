@@ -30,15 +30,18 @@ MAY_IMPORT = {
         "core", "stats", "noise", "procedures", "models", "datasets", "memory", "engine", "training", "runs",
         "analysis", "present", "audit", "attack",
     },
+    "service": {
+        "core", "stats", "noise", "procedures", "datasets", "memory", "engine", "runs", "audit", "attack", "workflows",
+    },
     # What it parses to (subsets, predictions' options), and tables to show; everything else is the workflows'.
-    "cli": {"core", "procedures", "datasets", "analysis", "present", "workflows"},
+    "cli": {"core", "procedures", "datasets", "analysis", "present", "workflows", "service"},
 }  # fmt: skip
 FLOORS = {
     "foundation": ("core", "stats"),
     "mathematics": ("noise", "procedures"),
     "machinery": ("models", "datasets", "memory", "engine", "training"),
     "evidence": ("runs", "analysis", "present", "audit", "attack"),
-    "doors": ("workflows", "cli"),
+    "doors": ("workflows", "service", "cli"),
 }
 PURPOSES = {
     "core": "errors, JSON, registries, plug-ins, randomness",
@@ -56,6 +59,7 @@ PURPOSES = {
     "audit": "whether a run holds",
     "attack": "attempts to refute it",
     "workflows": "one function per use case",
+    "service": "answers over HTTP",
     "cli": "parse, call, render",
 }
 NO_TORCH = {"stats", "procedures", "runs", "analysis", "present"}  # never

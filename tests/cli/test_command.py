@@ -19,7 +19,7 @@ from smoothcert.noise import Gaussian
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
 LEAVES = [[name] for name in COMMANDS if name not in ("ensemble", "memory")]
-LEAVES += [[group, name] for group in ("ensemble", "memory") for name in COMMANDS[group].commands]
+LEAVES += [[group, name] for group in ("ensemble", "memory", "serve") for name in COMMANDS[group].commands]
 
 
 def call(*arguments: object) -> Result:

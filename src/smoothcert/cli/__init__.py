@@ -18,6 +18,7 @@ from smoothcert.cli import (
     predict,
     recipes,
     report,
+    serve,
     train,
     verify,
 )
@@ -70,6 +71,11 @@ _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_i
 for _look in (memory.info, memory.check, memory.export):
     _memory.command(cls=ListingCommand)(command(_look))
 app.add_typer(_memory, name="memory")
+
+_serve = typer.Typer(invoke_without_command=True, help=serve.serve.__doc__)
+_serve.callback()(command(serve.serve))
+_serve.command(cls=ListingCommand)(command(serve.reveal))
+app.add_typer(_serve, name="serve")
 
 
 def repeat_radius_option(arguments: list[str]) -> list[str]:

@@ -97,6 +97,7 @@ class Question:
                 tally = yield asked
                 spent += asked.n
                 self._part = tally if self._part is None else self._part + tally
+                self.on_votes(self.votes)
                 if self._part.draws == self._ask.n:
                     self._answers.append((self._ask.purpose, self._part))
                     whole, self._part = self._part, None
@@ -217,7 +218,6 @@ class LiveEngine:
         if question.outcome is not None or question.given_up:
             self._end(question)
             return
-        question.on_votes(question.votes)
         self._questions.add(question)
 
     def _alone(self, question: Question) -> None:

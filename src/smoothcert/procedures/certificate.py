@@ -209,11 +209,9 @@ class Certificate(Answered):
         for name in ("procedure", "noise", "classifier"):
             if not isinstance(getattr(self, name), dict):
                 raise InputError(f"{name} of a certificate must be an object, got {getattr(self, name)!r}")
-        for name in ("reason", "norm", "input_id"):
-            if not isinstance(getattr(self, name), str):
+        for name in ("reason", "norm", "input_id", "key"):
+            if not isinstance(getattr(self, name), str) and (name != "key" or self.key is not None):
                 raise InputError(f"{name} of a certificate must be a text, got {getattr(self, name)!r}")
-        if not isinstance(self.key, str | None):
-            raise InputError(f"key of a certificate must be a text, got {self.key!r}")
         shares = {"p_lower": self.p_lower, "alpha": self.alpha, "p_upper": self.p_upper}
         for name, share in shares.items():
             optional = name == "p_upper" and share is None

@@ -55,7 +55,8 @@ class SharedSettings:
         self.file = file
         self._config = config
         values: dict[str, Any] = {name: dict(getattr(config, name)) for name in ("classifier", "noise", "procedure")}
-        values |= {"seed": config.seed, "key": None if config.key is None else config.key.hash, "alpha": config.alpha, "norm": config.noise.get("norm"), "scope": config.scope}
+        values |= {"seed": config.seed, "alpha": config.alpha, "norm": config.noise.get("norm"), "scope": config.scope}
+        values["key"] = None if config.key is None else config.key.hash
         self.values = {name: value for name, value in values.items() if value is not None}
         self._last: tuple[bytes, Certificate] | None = None
 

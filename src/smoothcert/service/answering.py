@@ -74,6 +74,7 @@ class Service:
         procedure: what counts where a request does not say otherwise.
         keys: the secret keys, each with its run.
         class_names: one per class.
+        input_range: inputs outside of it are refused.
         memory: through which answers go; several servers may share it.
         limits: what is allowed.
         metrics: what is counted.
@@ -87,13 +88,14 @@ class Service:
         keys: KeyRing,
         *,
         class_names: Sequence[str],
+        input_range: tuple[float, float] | None = None,
         memory: Memory | None = None,
         limits: Limits,
         metrics: Metrics,
     ) -> None:
         self.smoothed, self.procedure, self.limits, self.metrics = smoothed, procedure, limits, metrics
         self.class_names, self.shape = tuple(class_names), tuple(example.shape[1:])
-        self.noise = smoothed.noise.for_inputs(example)
+        self.noise, self.input_range = smoothed.noise.for_inputs(example), input_range
         self._keys, self._memory = keys, memory
         self._budget = DailyAnswers(limits.most_answers)
         self._pending: dict[tuple[str, Asked], _Pending] = {}
@@ -229,6 +231,8 @@ class Service:
             self._budget.give_back(pending.client)
             self.metrics.answers.labels("failed" if tickets else "left").inc()
         for ticket in tickets:
+            if not ticket.future.set_running_or_notify_cancel():
+                continue  # gone this very moment
             if isinstance(answer, Answer):
                 ticket.future.set_result(answer)
             else:
