@@ -77,20 +77,28 @@ class Question:
             sums[purpose] = sums[purpose] + tally if purpose in sums else tally
         return sums
 
+    def begin(self) -> bool:
+        """Hear the first wish, if not yet; False: the procedure has none, and `outcome` says why."""
+        try:
+            if self._ask is None:
+                self._conversation = self.procedure.certify(self.noise)
+                self._ask = next(self._conversation)
+        except (InputError, ArithmeticError) as error:
+            self.outcome = error
+        return self.outcome is None
+
     def turn(self, number: int, unit: int) -> InputProgress[Answered]:
-        """The next turn, as the sampler takes it. Asks are cut after whole `unit`s of draws."""
+        """The next turn, as the sampler takes it, after `begin`. Asks are cut after whole `unit`s of draws."""
         # The dictionary goes from turn to turn: in it the sampler writes down which draws were used.
         conversation = self._turn(unit)
         return InputProgress(number, self.x, self.noise, self.input_id, conversation, used=self._used, seed=self.seed)
 
     def _turn(self, unit: int) -> Conversation[Answered]:
+        assert self._conversation is not None
+        assert self._ask is not None
+        spent = 0
         try:
-            if self._ask is None:
-                self._conversation = self.procedure.certify(self.noise)
-                self._ask = next(self._conversation)
-            assert self._conversation is not None
-            spent = 0
-            while spent < TURN and not self.given_up:
+            while True:  # a turn has at least one ask
                 done = 0 if self._part is None else self._part.draws
                 most = max(unit, (TURN - spent) // unit * unit)
                 asked = Ask(self._ask.purpose, min(most, self._ask.n - done), self._ask.beta)
@@ -102,6 +110,8 @@ class Question:
                     self._answers.append((self._ask.purpose, self._part))
                     whole, self._part = self._part, None
                     self._ask = self._conversation.send(whole)
+                if spent >= TURN or self.given_up:
+                    break
         except StopIteration as stop:
             self.outcome = dataclasses.replace(stop.value, answers=tuple(self._answers))
         except (InputError, ArithmeticError) as error:  # of the procedure: it concerns nobody else
@@ -112,11 +122,12 @@ class Question:
 class Questions(Iterator[InputProgress[Answered]]):
     """Questions that wait for a turn: clients one after the other, each client's own in the order they came.
 
-    Any thread may add; the sampler takes. Nothing to take is no end: whoever was told to stop may ask again.
+    Any thread may add; the sampler takes. Nothing to take is no end: whoever was told to stop may ask again. `on_over`
+    hears of those that need no turn any more.
     """
 
-    def __init__(self, unit: int) -> None:
-        self._unit = unit
+    def __init__(self, unit: int, on_over: Callable[[Question], None]) -> None:
+        self._unit, self._on_over = unit, on_over
         self._waiting: OrderedDict[str, deque[Question]] = OrderedDict()
         self._something = threading.Condition()
         self._closed = False
@@ -146,18 +157,27 @@ class Questions(Iterator[InputProgress[Answered]]):
             return sum(map(len, self._waiting.values()))
 
     def __next__(self) -> InputProgress[Answered]:
+        while True:
+            question = self._first()
+            if question is None:
+                raise StopIteration
+            if not question.given_up and question.begin():
+                self._number += 1
+                self.taken[self._number] = question
+                return question.turn(self._number, self._unit)
+            self._on_over(question)
+
+    def _first(self) -> Question | None:
         with self._something:
             if not self._waiting:
-                raise StopIteration
+                return None
             client, own = next(iter(self._waiting.items()))
             question = own.popleft()
             if own:
                 self._waiting.move_to_end(client)
             else:
                 del self._waiting[client]
-        self._number += 1
-        self.taken[self._number] = question
-        return question.turn(self._number, self._unit)
+            return question
 
 
 class LiveEngine:
@@ -176,7 +196,8 @@ class LiveEngine:
     ) -> None:
         self._drawing, self._example, self._on_batch = smoothed.drawing(example), example, on_batch
         # Where a row's scores depend on its company, a cut between full calls leaves every row its company.
-        self._questions = Questions(math.lcm(BLOCK, self._drawing.compiled.rows))
+        self._unit = math.lcm(BLOCK, self._drawing.compiled.rows)
+        self._questions = Questions(self._unit, self._end)
         self._thread = threading.Thread(target=self._work, name="smoothcert-engine", daemon=True)
         self._thread.start()
 
@@ -222,10 +243,9 @@ class LiveEngine:
 
     def _alone(self, question: Question) -> None:
         question.restart()
-        unit = math.lcm(BLOCK, self._drawing.compiled.rows)
-        while question.outcome is None and not question.given_up:
+        while not question.given_up and question.outcome is None and question.begin():
             try:
-                list(self._drawing.conversations(self._example, iter([question.turn(0, unit)])))
+                list(self._drawing.conversations(self._example, iter([question.turn(0, self._unit)])))
             except Exception as error:
                 question.outcome = error
         self._end(question)
