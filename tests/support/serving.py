@@ -94,7 +94,6 @@ def serving(
             )  # fmt: skip
         except BaseException as error:
             started.put(error)
-            raise
 
     thread = threading.Thread(target=run)
     thread.start()

@@ -70,7 +70,7 @@ def _binary(one: Mapping[str, Any], rest: bytes, dtype: np.dtype[Any]) -> npt.ND
         raise InputError(
             f"binary_data_size of input must be the number of bytes behind the JSON, {len(rest)}, got {size!r}"
         )
-    return np.frombuffer(rest, dtype)
+    return np.frombuffer(rest, dtype).copy()  # of its own: the bytes of a request are read-only
 
 
 def _listed(data: Any, kind: str) -> npt.NDArray[Any]:
