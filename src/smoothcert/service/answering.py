@@ -29,6 +29,7 @@ from smoothcert.service.limits import Limits
 from smoothcert.service.metrics import Metrics
 from smoothcert.stats import Tally
 
+CLOSING = "the server is about to end; ask again in a moment"
 Votes = dict[str, Tally]
 Outcome = Certificate | Exception | None
 
@@ -130,8 +131,9 @@ class Service:
 
         Raises TurnedAwayError where there is too much to do, or the client has had enough; ClosingError at the end.
         """
-        while not (key := self._keys.current()).take():  # it was changed this very moment
-            pass
+        while not (key := self._keys.current()).take():  # it was changed this very moment, or was the last
+            if self._closing:
+                raise ClosingError(CLOSING)
         try:
             ticket, new = self._ask(key, x, procedure, client)
         except BaseException:
@@ -168,7 +170,7 @@ class Service:
         pending = _Pending(key, asked, x, client, time.monotonic(), question)
         with self._lock:
             if self._closing:
-                raise ClosingError("the server is about to end; ask again in a moment")
+                raise ClosingError(CLOSING)
             found = key.journal.find(question.input_id, procedure.describe())
             if found is not None:
                 ticket = Ticket(None, self._leave, key.hash)
