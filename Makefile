@@ -17,9 +17,10 @@ lint: $(READY)
 	$(BIN)/mypy
 
 # constraints.txt pins torch: without it pip might take another version, with gigabytes of CUDA.
-$(READY): pyproject.toml constraints.txt
+$(READY): pyproject.toml constraints.txt tests/networks.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	$(BIN)/pip install --quiet --disable-pip-version-check -c constraints.txt -e '.[dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps -r tests/networks.txt
 	touch $(READY)
 
 clean:

@@ -26,7 +26,7 @@ import smoothcert as sc
 from smoothcert import datasets
 from smoothcert.analysis import variance
 from smoothcert.analysis.measures import mean_interval
-from smoothcert.core.randomness import BLOCK, generator, input_id
+from smoothcert.core.randomness import RowStream, input_id
 from smoothcert.models import ensembles
 from smoothcert.models.ensembles.sampling import noisy_logits
 from smoothcert.procedures.conversation import BOUND, CHOOSE, converse
@@ -92,6 +92,9 @@ def rules(nets: list[nn.Module], kinds: list[str], x: Tensor, y: Tensor, noise: 
     return out
 
 
+ROWS = 128  # per call
+
+
 @dataclass(frozen=True)
 class Sampling:
     """Runners of all members, and how many draws of which purpose are taken."""
@@ -105,10 +108,10 @@ class Sampling:
         """Of all members on the same draws, those that `Smoothed` with seed 0 takes: (members, n0 + n, C)."""
         noise, out = self.noise.at(x), []
         for purpose, n in self.n.items():
-            found = []
-            for block in range(-(-n // BLOCK)):
-                drawn = noise.draw(x.expand(BLOCK, *x.shape), generator(0, input_id(x), purpose, block))
-                found.append(torch.stack([run(drawn.clone()) for run in self.runners]))
+            found, drawn = [], torch.empty(-(-n // ROWS) * ROWS, *x.shape)
+            noise.draw_rows(x, RowStream(0, input_id(x), purpose), 0, drawn)
+            for part in drawn.split(ROWS):
+                found.append(torch.stack([run(part.clone()) for run in self.runners]))
             out.append(torch.cat(found, 1)[:, :n])
         return torch.cat(out, 1)
 

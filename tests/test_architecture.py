@@ -33,6 +33,8 @@ MAY_IMPORT = {
     "service": {
         "core", "stats", "noise", "procedures", "datasets", "memory", "engine", "runs", "audit", "attack", "workflows",
     },
+    # Another door: what scikit-learn calls an estimator, over the engine alone.
+    "estimators": {"core", "noise", "procedures", "engine"},
     # What it parses to (subsets, predictions' options), and tables to show; everything else is the workflows'.
     "cli": {"core", "procedures", "datasets", "analysis", "present", "workflows", "service"},
 }  # fmt: skip
@@ -41,7 +43,7 @@ FLOORS = {
     "mathematics": ("noise", "procedures"),
     "machinery": ("models", "datasets", "memory", "engine", "training"),
     "evidence": ("runs", "analysis", "present", "audit", "attack"),
-    "doors": ("workflows", "service", "cli"),
+    "doors": ("workflows", "estimators", "service", "cli"),
 }
 PURPOSES = {
     "core": "errors, JSON, registries, plug-ins, randomness",
@@ -59,6 +61,7 @@ PURPOSES = {
     "audit": "whether a run holds",
     "attack": "attempts to refute it",
     "workflows": "one function per use case",
+    "estimators": "for those who come from scikit-learn",
     "service": "answers over HTTP",
     "cli": "parse, call, render",
 }

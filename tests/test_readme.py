@@ -7,14 +7,17 @@ import sys
 from pathlib import Path
 
 import pytest
+import torch
+from typer.testing import CliRunner
 
 import smoothcert as sc
+from smoothcert.cli import app
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
 
-def blocks(kind: str) -> list[str]:
-    section = README[README.index("## Ten lines") : README.index("More of it:")]
+def blocks(kind: str, start: str = "## Ten lines", end: str = "More of it:") -> list[str]:
+    section = README[README.index(start) : README.index(end)]
     return [text for found, text in re.findall(r"^```(\w*)\n(.*?)^```$", section, re.S | re.M) if found == kind]
 
 
@@ -54,3 +57,65 @@ def test_the_command_line_makes_the_same_records(folder: Path) -> None:
     mine, again = (sc.Run.open(folder / "runs" / name) for name in ("mine", "again"))
     assert [(r.index, r.label) for r in mine.records()] == [(r.index, r.label) for r in again.records()]
     assert [c.to_json() for c in mine.certificates()] == [c.to_json() for c in again.certificates()]
+
+
+@pytest.mark.slow
+def test_your_model_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    section = README[README.index("## Your model") : README.index("## What is in it")]
+    found = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.S | re.M)
+    (code,), (commands,) = ([text for kind, text in found if kind == wanted] for wanted in ("python", ""))
+    (tmp_path / "my_models.py").write_text(code)
+    torch.manual_seed(0)
+    torch.save(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)).state_dict(), tmp_path / "weights.pth")
+    spec = sc.architectures.Architecture("cifar-resnet110", 10, (3, 32, 32))
+    weights = sc.architectures.build(spec, seed=0).state_dict()
+    torch.save({"state_dict": {f"1.{name}": value for name, value in weights.items()}}, tmp_path / "checkpoint.pth.tar")
+    for line in commands.splitlines():
+        words = shlex.split(line.partition("#")[0])
+        done = CliRunner().invoke(app, words[1:])  # in this process: torch is there already
+        assert (words[0], done.exit_code) == ("smoothcert", 0), done.output
+    module, onnx = (sc.Run.open(tmp_path / "runs" / name) for name in ("module", "onnx"))
+    # One linear layer: where two scores are equal but for rounding, and only there, the runtimes vote otherwise.
+    moved = [
+        abs(a.votes[k] - b.votes[k])
+        for a, b in zip(module.certificates(), onnx.certificates(), strict=True)
+        for k in range(10)
+    ]
+    assert max(moved) <= 2
+    assert sc.load_model(tmp_path / "net.safetensors").architecture.mean == (0.4914, 0.4822, 0.4465)
+
+
+def run_python(folder: Path, code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.slow
+def test_a_folder_of_images_is_certified_and_answered(folder: Path) -> None:
+    make, _ = blocks("python", "## Your data", "## What is in it")
+    run_python(folder, make)
+    (commands,) = blocks("", "## Your data", "## What is in it")
+    for command in commands.strip().splitlines():
+        program, *arguments = shlex.split(command)
+        assert program == "smoothcert"
+        done = subprocess.run(
+            [sys.executable, "-m", "smoothcert", *arguments], cwd=folder, capture_output=True, text=True, check=False
+        )
+        assert done.returncode == 0, done.stderr
+    run = sc.Run.open(folder / "runs" / "photos")
+    assert run.config.data.preprocessing == {"resize": "8x8", "filter": "bilinear"}
+    assert len(run.records()) == 40
+    assert sum(record.correct and record.radius > 0 for record in run.records()) > 10
+    lines = (folder / "answers.csv").read_text().splitlines()
+    assert lines[0].startswith("input,class,label,radius")
+    assert len(lines) == 1 + len(list((folder / "photos" / "3").iterdir())) + 1
+
+
+@pytest.mark.slow
+def test_a_forest_of_scikit_learn_is_certified(folder: Path) -> None:
+    _, forest = blocks("python", "## Your data", "## What is in it")
+    lines = run_python(folder, forest).splitlines()
+    assert any("l2 radius" in line for line in lines)
+    assert lines[-1].startswith("No perturbation below the radius changes the answer")

@@ -30,6 +30,7 @@ if TYPE_CHECKING:
     from smoothcert.engine import Smoothed as Smoothed
     from smoothcert.engine import Threads as Threads
     from smoothcert.engine import optimize_sigma as optimize_sigma
+    from smoothcert.estimators import SmoothedClassifier as SmoothedClassifier
     from smoothcert.memory import Memory as Memory
     from smoothcert.models.diffusion import DiffusionDenoiser as DiffusionDenoiser
     from smoothcert.models.ensembles import Consensus as Consensus
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
     from smoothcert.procedures import ABSTAIN as ABSTAIN
     from smoothcert.procedures import Budgeted as Budgeted
     from smoothcert.procedures import Certificate as Certificate
+    from smoothcert.procedures import Certificates as Certificates
     from smoothcert.procedures import Fixed as Fixed
     from smoothcert.procedures import Predict as Predict
     from smoothcert.procedures import Prediction as Prediction
@@ -73,6 +75,7 @@ _HOMES = {
         "ABSTAIN",
         "Budgeted",
         "Certificate",
+        "Certificates",
         "Fixed",
         "Predict",
         "Prediction",
@@ -104,6 +107,7 @@ _HOMES = {
     ),
     "smoothcert.core.errors": ("InputError",),
     "smoothcert.core.registry": ("register",),
+    "smoothcert.estimators": ("SmoothedClassifier",),
     "smoothcert.memory": ("Memory",),
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),

@@ -37,7 +37,7 @@ def data(name: str, fingerprint: str) -> DataConfig:
 
 def test_shares_and_factors(tmp_path: Path) -> None:
     staged = Staged(radius=0.25, stages=(100, 1_000, 120_000), n0=100)  # p0 = .841
-    shares = [1.0, 1.0, 0.4, 0.9]  # certified in stage 1 twice, given up in 1, certified in 2
+    shares = [1.0, 1.0, 0.4, 0.9]  # certified in stage 1 twice, given up by the choice, certified in 2
     a = write(tmp_path / "staged", staged, shares, 0.5)
     b = write(tmp_path / "fixed", Fixed(n=100_000), shares, 20.0)
     summary = summarise(read_all([a, b]))
@@ -45,17 +45,17 @@ def test_shares_and_factors(tmp_path: Path) -> None:
     assert none is None, "the measure itself saves nothing"
     assert saved is not None
     assert [(s.number, s.certified, s.given_up) for s in saved.steps] == [(1, 0.5, 0.25), (2, 0.25, 0.0)]
-    assert saved.mean_draws == (3 * 200 + 1_200) / 4
-    assert saved.sample_rf == pytest.approx(staged.fixed_draws() / 450)
+    assert saved.mean_draws == (2 * (16 + 100) + 64 + (32 + 100 + 1_000)) / 4 == 357
+    assert saved.sample_rf == pytest.approx(staged.fixed_draws() / 357)
     assert saved.time_rf == 40.0
     spread = summary.rows[0].draws_interval
     assert spread is not None
-    assert 200 <= spread.low < 450 < spread.high <= 1_200, "draws have an interval where inputs differ"
-    assert f"450 ({spread.low:,.0f}-{spread.high:,.0f})" in markdown(summary)
+    assert 64 <= spread.low < 357 < spread.high <= 1_132, "draws have an interval where inputs differ"
+    assert f"357 ({spread.low:,.0f}-{spread.high:,.0f})" in markdown(summary)
     assert "| 100,100 |" in markdown(summary), "and none where they do not"
     (line,) = summary.costs
     assert line.startswith("staged: SampleRF 2")
-    assert "(450 draws per input for 103,633 of fixed n), TimeRF 40.0 (against fixed); " in line
+    assert "(357 draws per input for 103,633 of fixed n), TimeRF 40.0 (against fixed); " in line
     assert line.endswith("; % certified + given up at step 1: 50.0+25.0, 2: 25.0+0.0")
     assert line in markdown(summary)
     assert "only the given radii were decided (0.25)" in summary.notes[0]
@@ -97,7 +97,7 @@ def test_the_baseline_is_the_run_that_is_named(tmp_path: Path) -> None:
     assert some is not None
     assert (some.against, some.sample_rf, some.time_rf, some.time_against) == ("full", 1.0, 2.0, "full")
     assert more is not None
-    assert (more.sample_rf, more.time_rf) == (1_100 / 200, 6.0)
+    assert (more.sample_rf, more.time_rf) == (1_100 / 116, 6.0)
     line = next(line for line in summary.costs if line.startswith("quick"))
     assert line == "quick: SampleRF 1.0 (1,100 draws per input for 1,100 of full), TimeRF 2.0 (against full)"
 

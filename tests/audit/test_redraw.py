@@ -157,7 +157,9 @@ def test_a_record_changed_by_hand_is_found_by_name(
     edit(lines[row])
     assert lines[row] != before
     got = found(write(tmp_path / "run", config, lines))
-    assert (check, lines[row]["index"]) in got
+    index = lines[row]["index"]
+    # One vote fewer at the look that decided: the procedure would have gone on, and asked for draws that are not there.
+    assert (check, index) in got or (change == "a vote moved" and kind == "sequential" and ("draws", index) in got)
     assert {index for _, index in got} == {lines[row]["index"]}, "the others hold"
 
 
@@ -353,7 +355,7 @@ def forged(line: dict[str, Any], procedure: Procedure, answer: Callable[[Ask, Ta
         return answer(ask, next(answers, ("", Tally.empty(10)))[1])
 
     made = converse(procedure.certify(Noise.from_description(old.noise)), draw)
-    kept = {name: getattr(old, name) for name in ("noise", "classifier", "seed", "input_id")}
+    kept = {name: getattr(old, name) for name in ("noise", "classifier", "seed", "stream", "input_id")}
     return {**line, "seconds": 0.5, "certificate": dataclasses.replace(made, **kept).to_json()}
 
 
@@ -611,7 +613,9 @@ def test_looks_that_were_never_drawn_are_drawn_and_found(made: Callable[[str], P
         line["certificate"]["classifier"]["torch"] = "1.0.0"
     longer = dict(lines[0])
     last = longer["certificate"]["answers"][-1]
-    longer["certificate"] = {**longer["certificate"], "answers": [*longer["certificate"]["answers"], last]}
+    top = max(last["votes"], key=last["votes"].__getitem__)
+    more = {**last, "votes": {str((int(top) + 1) % 10): sum(last["votes"].values())}}
+    longer["certificate"] = {**longer["certificate"], "answers": [*longer["certificate"]["answers"], more]}
     run = write(tmp_path / "run", config, [longer, *lines[1:]])
     again = redraw(run, run.records(), rebuild(run, network(), 10), DATA)
     assert "votes" in {f.check for f in again.findings if f.index == longer["index"]}

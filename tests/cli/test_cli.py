@@ -9,11 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
+import typer
 from PIL import Image
 from typer.testing import CliRunner, Result
 
 from smoothcert import __main__ as entry
-from smoothcert.cli import app, repeat_radius_option
+from smoothcert.cli import app, repeat_options
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 from smoothcert.runs import Run
@@ -285,36 +286,52 @@ def test_predict_refuses(model: Path, tmp_path: Path, content: object, words: st
         (["--limit", 0], "limit must be"),
         (["--n", 0], "n must be at least"),
         (["--n", 10**9], "n must be at most 100000000"),
-        (["--sigma", 0], "sigma"),
     ],
 )
-def test_the_demo_refuses_before_it_trains(wrong: list[object], words: str, tmp_path: Path) -> None:
+def test_the_demo_refuses_before_it_begins(wrong: list[object], words: str, tmp_path: Path) -> None:
     done = call("demo", "--out", tmp_path / "demo", *wrong)
     assert (done.exit_code, words in done.stderr) == (2, True), done.output
     assert not (tmp_path / "demo").exists()
 
 
-@pytest.mark.slow
 def test_the_demo_in_small(tmp_path: Path) -> None:
-    small = ["demo", "--out", tmp_path / "demo", "--epochs", 1, "--limit", 5, "--n", 100]
+    small = ["demo", "--out", tmp_path / "demo", "--limit", 5, "--n", 100]
     done = call(*small)
     assert done.exit_code == 0, done.output
     assert "Next:" in done.stdout
     names = {path.name for path in (tmp_path / "demo").iterdir()}
-    assert {"radius-accuracy.png", "digit.png", "lenet-sigma0.5-1epochs-seed0.safetensors"} <= names
-    again = call(*small)
-    assert "The model is there" in again.stdout
-    other = call(*small, "--sigma", 0.25)
-    assert other.exit_code == 0, other.output
-    model = tmp_path / "demo" / "lenet-sigma0.25-1epochs-seed0.safetensors"
-    held_out = call("ensemble", "weights", "--model", model, "--data", "mnist5k", "--split", "train")
-    assert (held_out.exit_code, "is what members were trained on" in held_out.stderr) == (2, True), held_out.output
+    assert {"radius-accuracy.png", "digit.png", "report.html", "fixed-n100-5images"} <= names
+    written = {path: path.read_bytes() for path in (tmp_path / "demo").rglob("records.jsonl")}
+    assert call(*small).exit_code == 0
+    assert {path: path.read_bytes() for path in written} == written, "what is there is not made again"
+    # The commands that it ends with are commands.
+    lines = [line.split("    #")[0].split("smoothcert ", 1)[1] for line in done.stdout.splitlines() if "    #" in line]
+    predict = next(line for line in lines if line.startswith("predict"))
+    assert call(*predict.split()).exit_code == 0
+    known = typer.main.get_command(app).commands  # type: ignore[attr-defined]
+    assert all(line.split()[0] in known for line in lines)
+
+
+def test_the_packaged_models(tmp_path: Path) -> None:
+    from smoothcert.models.zoo import zoo
+
+    listed = json.loads(call("zoo", "--json").stdout)
+    assert [model["name"] for model in listed] == list(zoo())
+    assert sum(path.stat().st_size for model in zoo().values() for path in model.folder.rglob("*")) < 15e6
+    for name, model in zoo().items():
+        about = json.loads(call("zoo", f"zoo:{name}").stdout)
+        done = call("verify", model.run)
+        assert (done.exit_code, f"{about['inputs']} of {about['inputs']} records hold" in done.stdout) == (0, True)
+    done = call("verify", model.run, "--model", f"zoo:{name}", "--share", 0.004)
+    assert done.exit_code == 0, done.output
+    done = call("certify", "--model", "zoo:none", "--data", "mnist500", "--out", tmp_path / "run")
+    assert (done.exit_code, "there is no packaged model 'none'; there are mnist-0.50" in done.stderr) == (2, True)
 
 
 def test_radii_in_a_row() -> None:
     words = ["certify", "--radius", "0.25", "0.5", "1", "--n", "5", "--out", "x"]
     wanted = ["certify", "--radius", "0.25", "--radius", "0.5", "--radius", "1", "--n", "5", "--out", "x"]
-    assert repeat_radius_option(words) == wanted
-    assert repeat_radius_option(wanted) == wanted
-    assert repeat_radius_option(["analyze", "0.5", "0.6", "--radius"]) == ["analyze", "0.5", "0.6", "--radius"]
-    assert repeat_radius_option([]) == []
+    assert repeat_options(words) == wanted
+    assert repeat_options(wanted) == wanted
+    assert repeat_options(["analyze", "0.5", "0.6", "--radius"]) == ["analyze", "0.5", "0.6", "--radius"]
+    assert repeat_options([]) == []

@@ -1,6 +1,7 @@
 """What every command does with plug-ins, closed pipes, Ctrl-C, odd names, and output that is no terminal."""
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -13,13 +14,15 @@ import typer
 from typer.testing import CliRunner, Result
 
 from smoothcert import __version__
-from smoothcert.cli import app
+from smoothcert.cli import app, repeat_options
+from smoothcert.cli.examples import EXAMPLES
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-LEAVES = [[name] for name in COMMANDS if name not in ("ensemble", "memory")]
-LEAVES += [[group, name] for group in ("ensemble", "memory", "serve") for name in COMMANDS[group].commands]
+GROUPS = ("ensemble", "memory", "model", "serve")
+LEAVES = [[name] for name in COMMANDS if name not in GROUPS or name == "serve"]
+LEAVES += [[group, name] for group in GROUPS for name in COMMANDS[group].commands]
 
 
 def call(*arguments: object) -> Result:
@@ -51,6 +54,31 @@ def test_help_and_version() -> None:
         assert call(*words, "-h").exit_code == 0
     done = call("--version")
     assert (done.exit_code, done.stdout) == (0, f"smoothcert {__version__}\n")
+
+
+@pytest.mark.parametrize("words", LEAVES, ids=" ".join)
+def test_the_help_of_every_command_ends_with_two_examples_that_parse(
+    words: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of commands that have any here; each example is taken apart as if it were typed."""
+    found = EXAMPLES[" ".join(words)]
+    assert len(found) == 2
+    monkeypatch.setenv("COLUMNS", "80")
+    shown = call(*words, "-h").stdout
+    assert max(map(len, shown.splitlines())) <= 80
+    command = COMMANDS[words[0]] if len(words) == 1 else COMMANDS[words[0]].commands[words[1]]
+    for example in found:
+        assert f"smoothcert {example}" in " ".join(shown.split())
+        typed = repeat_options(shlex.split(example))
+        assert typed[: len(words)] == words
+        context = command.make_context(words[-1], typed[len(words) :])
+        assert context.params
+
+
+def test_a_shell_completes_commands_and_options() -> None:
+    environment = {"_SMOOTHCERT_COMPLETE": "complete_bash", "COMP_WORDS": "smoothcert cert", "COMP_CWORD": "1"}
+    done = CliRunner().invoke(app, [], env=environment, prog_name="smoothcert")
+    assert done.stdout.split() == ["certify"]
 
 
 def test_no_function_of_the_command_line_is_long() -> None:
@@ -119,7 +147,7 @@ def test_where_the_output_is_no_terminal_progress_is_in_the_log(tmp_path: Path) 
     assert "certify: started" in log.read_text(), "at once"
     _, errors = process.communicate()
     assert process.returncode == 0, errors
-    assert errors.startswith("certify: done in ")
+    assert errors.startswith("certify: started\n")
     assert "certify: done in" in log.read_text().splitlines()[-1]
 
 
@@ -165,7 +193,10 @@ def test_paths_that_are_not_utf_8_work(tmp_path: Path) -> None:
         (["certify", "--data", "bad.npz", "--out", "run"], "--data bad.npz cannot be read as a data set"),
         (["certify", "--data", "digits", "--out", "file/run"], "--out file/run cannot be used (Not a directory)"),
         (["certify", "--data", "digits", "--out", "file"], "file exists and is not a run; give another --out"),
-        (["predict", "--input", "file"], "--input file cannot be read as an image or an .npy array"),
+        (
+            ["predict", "--input", "file"],
+            "--input file cannot be read as an image, a folder of images or an .npy array",
+        ),
         (["ensemble", "rank", "--data", "nowhere"], "--data 'nowhere' is neither a data set"),
     ],
 )

@@ -18,7 +18,7 @@ from smoothcert.stats import Tally
 
 PROCEDURE = Fixed(n0=5, n=50)
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-# `demo` trains a model if it can: it only gets arguments that no command knows.
+# `demo` certifies for a minute if it can: it only gets arguments that no command knows.
 CALLED = sorted(set(COMMANDS) - {"demo"})
 JUNK = [
     "", "-", "--", "0", "-1", "1", "nan", "inf", "1e400", "9" * 30, "0.5", "x", "junk.bin", "junk.npy", "nowhere",

@@ -1,5 +1,6 @@
 """What every registered noise must keep: radius and required_p are inverse, monotone and rounded to the safe side."""
 
+import itertools
 import math
 from collections.abc import Callable
 
@@ -7,7 +8,7 @@ import mpmath
 import pytest
 import torch
 
-from smoothcert.core.randomness import generator
+from smoothcert.core.randomness import RowStream, generator
 from smoothcert.noise import NOISES, Ablation, Gaussian, Laplace, Noise, Uniform
 
 CASES: list[Noise] = [
@@ -114,3 +115,25 @@ def test_strength_per_row(noise: Noise) -> None:
         mixed[0] = 3 * noise.strength
         wide = noise.with_strength(3 * noise.strength).draw(x[:1], generator(0, "x", "test", 0))
         assert torch.equal(noise.draw(x, generator(0, "x", "test", 0), mixed)[:1], wide)
+
+
+@named
+@pytest.mark.parametrize("dim", [1, 21, 48])
+def test_a_row_is_the_same_whatever_is_drawn_beside_it(noise: Noise, dim: int) -> None:
+    """Rows 0 to 299 at once, one at a time, and in odd parts; another seed, input or purpose gives others."""
+    x = (torch.rand(dim, generator=torch.Generator().manual_seed(0)) > 0.5).float()
+
+    def rows(first: int, count: int, name: tuple[int, str, str] = (0, "x", "bound")) -> torch.Tensor:
+        out = torch.full((count, dim), math.nan)
+        noise.draw_rows(x, RowStream(*name), first, out)
+        return out
+
+    whole = rows(0, 300)
+    assert bool(torch.isfinite(whole).all())
+    assert torch.equal(torch.cat([rows(row, 1) for row in range(300)]), whole)
+    cuts = [0, 1, 17, 20, 148, 149, 300]
+    assert torch.equal(torch.cat([rows(a, b - a) for a, b in itertools.pairwise(cuts)]), whole)
+    if dim > 1:
+        assert len({tuple(row.tolist()) for row in whole}) > 100
+        for other in ((1, "x", "bound"), (0, "y", "bound"), (0, "x", "choose")):
+            assert not torch.equal(rows(0, 300, other), whole)

@@ -226,7 +226,7 @@ def test_a_smoothed_classifier_can_be_pickled_copied_and_told_from_others() -> N
     for other in (pickle.loads(pickle.dumps(g)), copy.deepcopy(g)):
         assert other.certify(x, QUICK) == once
     assert repr(g) == "Smoothed(Linear, 3 classes, gaussian sigma=0.25, seed=7)"
-    assert repr(g.compile((6,))).startswith("Compiled(Linear for (6,) by eager, 128 rows per call, ")
+    assert repr(g.compile((6,))).startswith("Compiled(Linear for (6,) by eager, 4096 rows per call, ")
 
 
 def test_nothing_holds_a_classifier_that_nobody_needs() -> None:

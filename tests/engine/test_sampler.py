@@ -2,6 +2,8 @@
 
 import hashlib
 from collections import Counter
+from dataclasses import dataclass
+from typing import ClassVar
 
 import pytest
 import torch
@@ -9,13 +11,14 @@ from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
+from smoothcert.core.randomness import BY_ROW, RowStream, input_id
 from smoothcert.engine import Compiled, Smoothed
-from smoothcert.engine.checks import SplitCheck
+from smoothcert.engine.checks import PackingCheck, SplitCheck
+from smoothcert.engine.drawing import call_size
 from smoothcert.engine.pieces import Batch, Counts
-from smoothcert.engine.sampler import part_rows
 from smoothcert.models import Architecture, build
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
-from smoothcert.procedures import Ask, Certificate, Fixed, Predict
+from smoothcert.procedures import Ask, Certificate, Conversation, Fixed, Geometry, Predict, Procedure
 
 PROCEDURE = Fixed(n0=50, n=300)
 
@@ -33,13 +36,14 @@ class Recorder:
         return torch.stack([x.flatten(1).sum(1), x.flatten(1)[:, 0]], dim=1)
 
 
-def seen(noise: Noise, x: Tensor, batch_size: int | None, workers: int = 1) -> Counter[bytes]:
+def seen(noise: Noise, x: Tensor, batch_size: int | None, workers: int = 1, packed: bool = True) -> Counter[bytes]:
     recorder = Recorder()
     smoothed = Smoothed(recorder, 2, noise, seed=5, batch_size=batch_size, workers=workers)
-    with pytest.MonkeyPatch.context() as patch:  # the check of the model draws rows of its own
+    with pytest.MonkeyPatch.context() as patch:  # the checks of the model draw rows of their own
         patch.setattr("smoothcert.engine.checks.check_fixed", lambda *_: None)
+        patch.setattr("smoothcert.engine.checks.rows_are_independent", lambda *_, **__: packed)
         smoothed.certify(x, PROCEDURE)
-    assert max(recorder.sizes) <= max(batch_size or 128, 1)
+    assert max(recorder.sizes) <= (batch_size or 4096)
     return recorder.rows
 
 
@@ -50,7 +54,7 @@ NOISES = [Gaussian(0.5), Uniform(0.5), Laplace(0.5), Ablation(keep=0.7, values=2
 @pytest.mark.parametrize("batch_size", [1, 7, 256, 1000])
 def test_noise_is_bit_identical_for_every_batch_size(noise: Noise, batch_size: int) -> None:
     x = torch.randint(0, 2, (3, 6), generator=torch.Generator().manual_seed(0)).float()
-    assert seen(noise, x, batch_size) == seen(noise, x, None)
+    assert seen(noise, x, batch_size) == seen(noise, x, None) == seen(noise, x, batch_size, packed=False)
 
 
 def test_noise_is_bit_identical_for_permuted_inputs_and_workers() -> None:
@@ -70,7 +74,7 @@ def votes(certificates: list[Certificate]) -> list[tuple[tuple[int, ...], ...]]:
     return [tuple(tally.votes for tally in c.tallies.values()) for c in certificates]
 
 
-def test_votes_are_identical_on_whole_blocks() -> None:
+def test_votes_are_identical_whatever_the_workers_and_the_order() -> None:
     """The default on a CPU: order, workers, and what else is certified do not change one vote."""
     x = torch.rand(4, 1, 28, 28, generator=torch.Generator().manual_seed(1))
     model = net()
@@ -121,7 +125,7 @@ def test_exactly_n_draws_are_counted() -> None:
 
 def test_progress_counts_every_draw_and_answers_come_as_they_are_ready() -> None:
     draws: list[int] = []
-    smoothed = Smoothed(Recorder(), 2, Gaussian(0.5))
+    smoothed = Smoothed(Recorder(), 2, Gaussian(0.5), batch_size=128)
     next(iter(smoothed.certifying(torch.rand(50, 6), PROCEDURE, on_draws=draws.append)))
     assert sum(draws) < 3 * 350, "the first answer must not wait for all inputs"
     draws.clear()
@@ -175,10 +179,13 @@ def test_few_draws_are_spread_over_the_workers_where_no_bit_of_a_score_changes(
     monkeypatch.setattr(Batch, "run", noting)
     x = torch.rand(2, 6, generator=torch.Generator().manual_seed(0))
     one, several = (
-        Smoothed(model, 2, Gaussian(0.5), workers=n) for model in [ShapeSensitive(moved)] for n in (1, workers)
+        Smoothed(model, 2, Gaussian(0.5), workers=n, batch_size=128)
+        for model in [ShapeSensitive(moved)]
+        for n in (1, workers)
     )
-    part = {2: 56, 3: 40}[workers]  # a hundred draws in equal parts, of few shapes
-    alike = SplitCheck(part).run(one.compile((6,)), one.compile((6,)).executable.new_runner())
+    part, compiled = {2: 56, 3: 40}[workers], one.compile((6,))  # a hundred draws in equal parts, of few shapes
+    packed = PackingCheck(x[0], Gaussian(0.5), 0).run(compiled, compiled.executable.new_runner())
+    alike = packed and SplitCheck(part).run(compiled, compiled.executable.new_runner())
     assert not moved or not alike
 
     def calls(n: int) -> list[int]:
@@ -190,13 +197,104 @@ def test_few_draws_are_spread_over_the_workers_where_no_bit_of_a_score_changes(
 
     assert calls(100) == [128], "at first it is not known yet"
     assert calls(100) == calls(100) == ([part] * workers if alike else [128])
-    assert calls(500)[:3] == [128] * 3, "enough blocks for all workers"
+    assert calls(500)[:3] == [128] * 3, "enough draws for all workers"
     assert several.certify(x, Fixed(n0=100, n=700)) == one.certify(x, Fixed(n0=100, n=700))
 
 
-def test_how_blocks_are_split() -> None:
-    assert part_rows([100], 2) == 56
-    assert part_rows([128], 2) == 64
-    assert part_rows([128, 72], 4) == 64
-    assert part_rows([128] * 3, 4) == 64
-    assert part_rows([100], 64) == 16
+def test_sizes_of_small_calls_are_few_and_large_enough() -> None:
+    assert [call_size(rows) for rows in (1, 16, 17, 34, 50, 64, 65, 100)] == [16, 16, 24, 40, 56, 64, 96, 128]
+    sizes = {rows: call_size(rows) for rows in range(1, 129)}
+    assert all(size >= rows for rows, size in sizes.items())
+    assert len(set(sizes.values())) == 9
+
+
+@dataclass(frozen=True)
+class OddAsks(Procedure):
+    """Asks for numbers of draws that are no multiples of anything, of two purposes in turn."""
+
+    name: ClassVar[str] = "odd"
+    asks: tuple[int, ...] = (1, 16, 3, 37, 128, 5, 131, 1)
+
+    def certify(self, noise: Geometry) -> Conversation[Certificate]:
+        for number, n in enumerate(self.asks):
+            yield Ask(("choose", "bound")[number % 2], n)
+        return Certificate(label=0, radius=0.0, p_lower=0.0, norm=noise.norm, alpha=0.5, reason="", procedure={})
+
+    def most_draws(self) -> int:
+        return sum(self.asks)
+
+    def fixed_draws(self) -> int:
+        return sum(self.asks)
+
+
+GRID = Gaussian(0.5, grid=1 / 255)
+
+
+class Placed(nn.Module):
+    """Its scores change a little with the place in the call: rounding that no check refuses, and that decides votes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer = nn.Linear(6, 2)
+        nn.init.constant_(self.layer.weight, 2.0**-8)  # near ties
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores: Tensor = self.layer(x) + torch.tensor([2.0**-28, 0.0]) * (torch.arange(len(x)) % 7)[:, None]
+        return scores
+
+
+@pytest.mark.parametrize("noise", [GRID, Gaussian(0.5)], ids=str)
+@pytest.mark.parametrize("kind", ["module", "placed", "function"])
+def test_odd_numbers_of_draws_replay_whatever_the_company(noise: Noise, kind: str) -> None:
+    """Answer by answer: alone or among others, in any order, by one worker or several, in parts or at once."""
+    x = (torch.rand(5, 6, generator=torch.Generator().manual_seed(0)) * 255).round() / 255
+    torch.manual_seed(0)
+    layer = nn.Linear(6, 2)
+    model: Model = {"module": layer, "placed": Placed(), "function": lambda v: v @ layer.weight.detach().T}[kind]
+
+    def answers(rows: Tensor, workers: int) -> list[object]:
+        g = Smoothed(model, 2, noise, workers=workers, batch_size=128)
+        return [c.answers for c in g.certify(rows, OddAsks()) for _ in (g.predict(rows[:1], Predict(n=77)),)]
+
+    once = answers(x, 1)
+    assert answers(x.flip(0), 2)[::-1] == once
+    assert [answers(one[None], 3)[0] for one in x] == once
+    again = Smoothed(model, 2, noise, workers=2, batch_size=128)
+    for _ in range(3):  # at the second call other shapes may be tried
+        assert [c.answers for c in again.certify(x, OddAsks())] == once
+        assert [again.certify(one, OddAsks())[0].answers for one in x[:2]] == once[:2]
+
+
+def test_a_purpose_goes_on_at_the_next_row() -> None:
+    """Rows of all asks of a purpose are rows 0, 1, 2, ... of its stream: none is repeated, none left out."""
+    x = torch.rand(6, generator=torch.Generator().manual_seed(0))
+    recorder = Recorder()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("smoothcert.engine.checks.check_fixed", lambda *_: None)
+        Smoothed(recorder, 2, Gaussian(0.5), seed=5).certify(x, OddAsks())
+    wanted: Counter[bytes] = Counter()
+    for purpose, n in (("choose", 1 + 3 + 128 + 131), ("bound", 16 + 37 + 5 + 1)):
+        for row in range(n):  # one at a time
+            out = torch.empty(1, 6)
+            Gaussian(0.5).draw_rows(x, RowStream(5, input_id(x), purpose), row, out)
+            wanted[hashlib.sha256(out[0].numpy().tobytes()).digest()] += 1
+    assert recorder.rows == wanted
+
+
+@pytest.mark.parametrize("noise", [GRID, Laplace(0.5)], ids=str)
+def test_votes_are_drawn_again_from_the_record_alone(noise: Noise) -> None:
+    """Seed, input, purpose and numbers of draws stand in a certificate: with the model, that is all it takes."""
+    torch.manual_seed(1)
+    layer = nn.Linear(6, 3)
+    x = (torch.rand(2, 6) * 255).round() / 255
+    for row, certificate in enumerate(Smoothed(layer, 3, noise, seed=11).certify(x, OddAsks())):
+        assert certificate.stream == BY_ROW
+        again, used = Noise.from_description(certificate.noise), Counter[str]()
+        for purpose, tally in certificate.answers:
+            out = torch.empty(tally.draws, 6)
+            stream = RowStream(certificate.seed, certificate.input_id, purpose)
+            again.draw_rows(x[row], stream, used[purpose], out)
+            used[purpose] += tally.draws
+            with torch.no_grad():
+                votes = layer(out).argmax(dim=1).bincount(minlength=3)
+            assert tuple(votes.tolist()) == tally.votes

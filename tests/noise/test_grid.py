@@ -2,6 +2,7 @@
 
 import bisect
 import hashlib
+import itertools
 import math
 from collections.abc import Callable
 from fractions import Fraction
@@ -13,10 +14,21 @@ import pytest
 import torch
 from scipy import stats
 
-from smoothcert.core.randomness import generator
+from smoothcert.core.randomness import RowStream, generator
 from smoothcert.noise import grid
 from smoothcert.noise.gaussian import GaussianLaw
-from smoothcert.noise.grid import KEY_BITS, OPEN, REST_BITS, RoundedLaw, draw_steps, finish, resolve, tables, thresholds
+from smoothcert.noise.grid import (
+    KEY_BITS,
+    OPEN,
+    REST_BITS,
+    RoundedLaw,
+    decide,
+    draw_steps,
+    fill_steps,
+    resolve,
+    tables,
+    thresholds,
+)
 from smoothcert.noise.uniform import UniformLaw
 
 CPU = torch.device("cpu")
@@ -28,7 +40,7 @@ LAWS: list[RoundedLaw] = [
 every_law = pytest.mark.parametrize("law", LAWS, ids=str)
 
 
-def never() -> int:
+def never(*_: int) -> int:
     raise AssertionError("64 bits decide")
 
 
@@ -74,7 +86,7 @@ def test_moments_of_the_table(law: RoundedLaw) -> None:
 @every_law
 def test_every_cell_that_decides_is_inside_one_interval(law: RoundedLaw) -> None:
     """All 2^16, in whole numbers: a decided cell has thresholds outside only, an open one has one inside."""
-    floors, table, reach = thresholds(law), tables(law, CPU), law.reach(KEY_BITS)
+    floors, table, reach = thresholds(law), tables(law), law.reach(KEY_BITS)
     opened = 0
     for cell, value in enumerate(table.values.tolist()):
         low, high = cell << REST_BITS, (cell + 1) << REST_BITS  # U is in [low, high) / 2^64
@@ -93,8 +105,8 @@ def test_every_cell_that_decides_is_inside_one_interval(law: RoundedLaw) -> None
 
 @every_law
 def test_64_bits_give_what_many_digits_give(law: RoundedLaw) -> None:
-    """`finish` at, just below and just above thresholds, and at random, against the definition."""
-    table, floors, reach = tables(law, CPU), thresholds(law), law.reach(KEY_BITS)
+    """`decide` at, just below and just above thresholds, and at random, against the definition."""
+    table, floors, reach = tables(law), thresholds(law), law.reach(KEY_BITS)
     if not len(table.rest):
         assert reach == 0 or isinstance(law, GaussianLaw)
         return
@@ -105,9 +117,9 @@ def test_64_bits_give_what_many_digits_give(law: RoundedLaw) -> None:
     keys = [key for key in near if 0 <= key < ONE and key not in set(floors)]
     cells = {int(least) + ONE // 2 >> REST_BITS: a for a, least in enumerate(table.least)}
     keys = [key for key in keys if key >> REST_BITS in cells]
-    which = torch.tensor([cells[key >> REST_BITS] for key in keys])
-    rest = torch.tensor([key & grid.REST for key in keys])
-    steps = finish(law, table, which, rest, never).tolist()
+    which = np.array([cells[key >> REST_BITS] for key in keys])
+    rest = np.array([key & grid.REST for key in keys])
+    steps = decide(law, which, rest, never).tolist()
     assert steps == [bisect.bisect_right(floors, key) - reach for key in keys]
     assert steps[:50] == [resolve(law, key, KEY_BITS, never) for key in keys[:50]]
 
@@ -115,13 +127,13 @@ def test_64_bits_give_what_many_digits_give(law: RoundedLaw) -> None:
 def test_a_key_that_equals_a_threshold_takes_more_bits() -> None:
     law = GaussianLaw(0.25, 255)
     floors, reach = thresholds(law), law.reach(KEY_BITS)
-    table = tables(law, CPU)
+    table = tables(law)
     cells = {int(least) + ONE // 2 >> REST_BITS: a for a, least in enumerate(table.least)}
     for j in (-200, -3, -1, 0, 1, 60, 250):
         key = floors[j + reach]
-        which, rest = torch.tensor([cells[key >> REST_BITS]]), torch.tensor([key & grid.REST])
-        assert finish(law, table, which, rest, lambda: 0).tolist() == [j], "U is below the threshold"
-        assert finish(law, table, which, rest, lambda: ONE - 1).tolist() == [j + 1], "U is above"
+        which, rest = np.array([cells[key >> REST_BITS]]), np.array([key & grid.REST])
+        assert decide(law, which, rest, lambda _: 0).tolist() == [j], "U is below the threshold"
+        assert decide(law, which, rest, lambda _: ONE - 1).tolist() == [j + 1], "U is above"
         # 128 bits that again equal the threshold's, then one less or more.
         further = law.threshold(j, 2 * KEY_BITS)[0] & (ONE - 1)
         words = [iter([further, 0]), iter([further, ONE - 1])]
@@ -163,9 +175,22 @@ def pooled_chi_square(steps: np.ndarray, cdf: Callable[[np.ndarray], np.ndarray]
     return float(stats.chisquare(pool(observed), pool(expected), sum_check=False).pvalue)
 
 
+def drawn(law: RoundedLaw, by: str) -> np.ndarray:
+    """A million k."""
+    if by == "generator":
+        return draw_steps(law, 1_000_000, generator(0, "x", "test", 0), CPU).numpy()
+    out = np.empty((1000, 1000), dtype=np.float32)
+    fill_steps(law, RowStream(0, "x", "test"), 0, out)
+    return out.ravel()
+
+
+both_ways = pytest.mark.parametrize("by", ["generator", "row"])
+
+
+@both_ways
 @pytest.mark.parametrize("sigma", [0.25, 1.0])
-def test_gaussian_draws(sigma: float) -> None:
-    steps = draw_steps(GaussianLaw(sigma, 255), 1_000_000, generator(0, "x", "test", 0), CPU).numpy()
+def test_gaussian_draws(sigma: float, by: str) -> None:
+    steps = drawn(GaussianLaw(sigma, 255), by)
     assert pooled_chi_square(steps, lambda edge: stats.norm.cdf(edge / (255 * sigma))) > 1e-3
     for z in (1, 2, 3, 4, 5, 6):
         p = 2 * stats.norm.sf((np.floor(z * sigma * 255) + 0.5) / (255 * sigma))
@@ -173,10 +198,53 @@ def test_gaussian_draws(sigma: float) -> None:
         assert min(stats.binom.sf(beyond - 1, steps.size, p), stats.binom.cdf(beyond, steps.size, p)) > 1e-4
 
 
-def test_uniform_draws() -> None:
-    steps = draw_steps(UniformLaw(0.4, 255), 1_000_000, generator(0, "x", "test", 0), CPU).numpy()
+@both_ways
+def test_uniform_draws(by: str) -> None:
+    steps = drawn(UniformLaw(0.4, 255), by)
     assert pooled_chi_square(steps, lambda edge: np.clip(0.5 + edge / 255 / 0.8, 0, 1)) > 1e-3
     assert np.abs(steps).max() == UniformLaw(0.4, 255).reach(KEY_BITS)
+
+
+def test_rows_are_the_inverse_of_the_law_at_the_bits_of_the_stream() -> None:
+    """Number by number: 16 bits of the row, then 48 further ones of the row and the number."""
+    law, stream, rows, d = GaussianLaw(1.0, 255), RowStream(3, "abc", "bound"), 40, 101
+    floors, reach, undecided = thresholds(law), law.reach(KEY_BITS), 0
+    out = np.empty((rows, d), dtype=np.float32)
+    fill_steps(law, stream, 1000, out)
+    cells = stream.bits(1000, rows, 2 * d).view("<u2")
+    for i, j in itertools.product(range(rows), range(d)):
+        cell = int(cells[i, j])
+        low, high = (bisect.bisect_left(floors, edge << REST_BITS) for edge in (cell, cell + 1))
+        if low < high:
+            undecided += 1
+            (word,) = stream.further(np.array([1000 + i]), np.array([j]), 0)
+            low = bisect.bisect_right(floors, cell << REST_BITS | int(word) & grid.REST)
+        assert out[i, j] == low - reach
+    assert undecided > 50
+
+
+def test_a_row_that_64_bits_do_not_decide_takes_more_of_its_own() -> None:
+    """A stream made up: number 1 of row 7 equals a threshold in its first 64 bits; its later turns decide."""
+    law = GaussianLaw(0.25, 255)
+    floors, reach, j = thresholds(law), law.reach(KEY_BITS), 60
+    key = floors[j + reach]
+    asked: list[tuple[int, int, int]] = []
+
+    class MadeUp(RowStream):
+        def bits(self, first: int, rows: int, size: int) -> np.ndarray:
+            cells = np.full((rows, 8), 1 << 15, dtype="<u2")  # decided
+            cells[7 - first, 1] = key >> REST_BITS
+            return cells.view(np.uint8)
+
+        def further(self, rows: np.ndarray, numbers: np.ndarray, turn: int) -> np.ndarray:
+            asked.extend((int(r), int(n), turn) for r, n in zip(rows, numbers, strict=True))
+            word = key & grid.REST if turn == 0 else law.threshold(j, 2 * KEY_BITS)[0] & (ONE - 1)
+            return np.full(len(rows), word if turn < 2 else ONE - 1, dtype=np.uint64)
+
+    out = np.empty((3, 5), dtype=np.float32)
+    fill_steps(law, MadeUp(0, "x", "test"), 6, out)
+    assert out[1, 1] == j + 1
+    assert asked == [(7, 1, 0), (7, 1, 1), (7, 1, 2)]
 
 
 def test_draws_are_the_inverse_of_the_law_at_the_generator_s_bits() -> None:

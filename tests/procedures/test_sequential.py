@@ -35,7 +35,7 @@ def test_unanimous_votes_certify_at_the_first_look_that_may() -> None:
     certificate = run(lambda total, n: 0)
     first = next(j for j, a in enumerate(TABLE.certify) if a >= 0)
     assert (certificate.label, certificate.radius) == (0, 0.5)
-    assert certificate.draws == 100 + TABLE.looks[first]
+    assert certificate.draws == 16 + TABLE.looks[first]
     assert certificate.decisions[0].step == first + 1
     assert certificate.p_lower == NOISE.required_p(0.5), "the test shows p > p0, not a bound from the stopped votes"
 
@@ -43,8 +43,16 @@ def test_unanimous_votes_certify_at_the_first_look_that_may() -> None:
 def test_hopeless_votes_give_up_at_once() -> None:
     certificate = run(lambda total, n: n // 2)
     assert (certificate.label, certificate.radius, certificate.p_lower) == (ABSTAIN, 0.0, 0.0)
-    assert certificate.draws <= 100 + TABLE.looks[1]
+    assert certificate.draws <= 16 + TABLE.looks[1]
     assert "radius 0.5 is not shown" in certificate.reason
+
+
+def test_a_class_that_is_too_rare_is_given_up_by_the_choice() -> None:
+    certificate = converse(PROCEDURE.certify(NOISE), lambda ask: Tally((ask.n // 4, ask.n // 4, ask.n // 2)))
+    assert (certificate.label, certificate.radius, certificate.draws) == (ABSTAIN, 0.0, 32)
+    assert [purpose for purpose, _ in certificate.answers] == ["choose", "choose"]
+    assert [(d.radius, d.certified) for d in certificate.decisions] == [(0.5, False)]
+    assert certificate.reason == "radius 0.5 is not shown by the choice of the class: 16 of 32 votes for 2"
 
 
 def test_an_adversary_who_stays_one_failure_above_the_boundary_never_gets_a_certificate() -> None:
@@ -85,6 +93,8 @@ def test_the_draws_of_a_look_are_never_asked_twice() -> None:
 
     def draw(ask: Ask) -> Tally:
         asked.append(ask)
+        if ask.purpose == "choose":
+            return Tally((ask.n, 0))
         wrong = int(rng.binomial(ask.n, 1 - NOISE.required_p(0.5) - 0.005))
         return Tally((ask.n - wrong, wrong))
 
@@ -92,15 +102,15 @@ def test_the_draws_of_a_look_are_never_asked_twice() -> None:
     assert [ask.purpose for ask in asked] == ["choose"] + ["bound"] * (len(asked) - 1)
     assert list(np.cumsum([ask.n for ask in asked[1:]])) == list(TABLE.looks[: len(asked) - 1])
     assert certificate.tallies["bound"].draws == TABLE.looks[len(asked) - 2]
-    assert all(ask.n % 128 == 0 for ask in asked[1:-1]), "whole blocks: no draw is thrown away"
+    assert asked[1].n == 16, "no floor: the first look is early"
 
 
-@pytest.mark.parametrize("extra", [128, -1, -128])
+@pytest.mark.parametrize("extra", [16, -1, -16])
 def test_a_block_that_is_doubled_or_lost_is_refused(extra: int) -> None:
     def draw(ask: Ask) -> Tally:
         return Tally((ask.n + (extra if ask.purpose == "bound" else 0), 0))
 
-    with pytest.raises(InputError, match=f"the wish was for 128 draws .bound., the answer has {128 + extra}"):
+    with pytest.raises(InputError, match=f"the wish was for 16 draws .bound., the answer has {16 + extra}"):
         converse(PROCEDURE.certify(NOISE), draw)
 
 
@@ -143,7 +153,8 @@ def test_an_input_too_far_from_the_grid_is_given_up_and_does_not_stop_the_others
         return Tally((ask.n, 0))
 
     given_up = converse(procedure.certify(beside), unanimous)
-    assert (given_up.abstained, given_up.draws) == (True, 100)
+    assert (given_up.abstained, given_up.draws) == (True, 16)
+    assert "is not shown by the choice of the class: 16 of 16 votes for 0" in given_up.reason
     assert converse(procedure.certify(on_grid), unanimous).radius == 0.9
     with pytest.raises(InputError, match="can never be shown"):
         converse(procedure.certify(Gaussian(0.1)), unanimous)

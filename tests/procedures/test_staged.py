@@ -46,10 +46,10 @@ def test_theorem_6_1() -> None:
 def test_stages_are_fresh_and_the_class_is_chosen_once() -> None:
     certificate, asked = run(FIGURE_4, {1_000: 840, 10_000: 8_400, 125_000: 100_000})
     assert [(a.purpose, a.n) for a in asked] == [
-        ("choose", 100), ("stage-1", 1_000), ("stage-2", 10_000), ("stage-3", 125_000)
+        ("choose", 16), ("stage-1", 1_000), ("stage-2", 10_000), ("stage-3", 125_000)
     ]  # fmt: skip
     assert (certificate.label, certificate.radius) == (ABSTAIN, 0.0)  # type: ignore[attr-defined]
-    assert certificate.draws == 100 + 136_000  # type: ignore[attr-defined]
+    assert certificate.draws == 16 + 136_000  # type: ignore[attr-defined]
     assert "radius 0.25 is not shown in stage 3 of 3" in certificate.reason  # type: ignore[attr-defined]
 
 

@@ -194,9 +194,10 @@ def test_a_configuration_that_was_being_written_is_started_again(tmp_path: Path)
     [
         ("{", "damaged or changed: it is not JSON"),
         ("[]", "it is not a run of smoothcert"),
-        ('{"format": 2}', "is of format 2, which an older version of smoothcert wrote; this version reads format 3"),
+        ('{"format": 3}', "is of format 3, which an older version of smoothcert wrote; this version reads format 4"),
+        ('{"format": 2}', "is of format 2, which an older version of smoothcert wrote; this version reads format 4"),
         ('{"format": 99}', "is of format 99, which a newer version of smoothcert wrote"),
-        ('{"format": 3}', "its settings are not those that its digest was made of"),
+        ('{"format": 4}', "its settings are not those that its digest was made of"),
         ('{"format": 3, "format": 3}', "'format' stands twice in one object"),
     ],
 )

@@ -29,10 +29,11 @@ QUICK, LONG = Fixed(n=500), Fixed(n=8_000)
 def service(out: Path, memory: Memory | None = None, **limits: Any) -> Iterator[Service]:
     smoothed = Smoothed(build(SPEC, seed=0), 10, NOISE, input_shape=SHAPE, workers=1)
     example, allowed = torch.zeros(1, *SHAPE), Limits(**limits)
-    noise = NOISE.for_inputs(example).describe()
+    noise, stream = NOISE.for_inputs(example).describe(), NOISE.stream_kind("cpu")
     names = tuple("abcdefghij")
     config = ServiceConfig(
         key="", model=ModelConfig(), classifier=smoothed.describe(), num_classes=10, class_names=names, noise=noise,
+        stream=stream,
         input_shape=SHAPE, memory=None if memory is None else memory.claim(smoothed.describe(), noise, SHAPE),
     )  # fmt: skip
     keys = KeyRing(out, config, allowed)

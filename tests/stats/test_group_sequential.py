@@ -9,7 +9,8 @@ from scipy import stats
 
 from smoothcert.core.errors import InputError
 from smoothcert.procedures import Sequential
-from smoothcert.stats.group_sequential import Boundaries, boundaries, fixed_boundary, operating_characteristics
+from smoothcert.stats.failure_law import fixed_boundary
+from smoothcert.stats.group_sequential import Boundaries, boundaries, operating_characteristics
 
 P0S = [float(stats.norm.cdf(r)) for r in (0.1, 0.5, 1.0, 2.0, 3.0)]
 

@@ -34,6 +34,7 @@ def simulated_config(indices: Sequence[int], **changes: Any) -> RunConfig:
         "noise": {"name": "gaussian", "sigma": 0.25, "norm": "l2", "dim": None, "arithmetic": "float32"},
         "procedure": Fixed(n0=10, n=100).describe(),
         "seed": 0,
+        "stream": "",  # as of certificates that nobody has drawn
         "indices": planned,
         "labels": (1,) * len(planned),
     }
@@ -53,7 +54,7 @@ def read_run(path: Path) -> tuple[dict[str, Any], Lines]:
 def write_run(path: Path, config: dict[str, Any], lines: Lines, **made: Any) -> Path:
     """The run with this configuration and these lines, every digest as it should be."""
     path.mkdir(exist_ok=True)
-    content = {"format": 3, "config": config, "digest": config_digest(config), "made": made}
+    content = {"format": 4, "config": config, "digest": config_digest(config), "made": made}
     (path / "run.json").write_text(json.dumps(content))
     shared, last, text = _shared(config), config_digest(config), b""
     for line in lines:
@@ -79,7 +80,7 @@ def rewrite(path: Path, config: dict[str, Any], lines: Lines) -> Run:
 def _shared(config: dict[str, Any]) -> dict[str, Any]:
     """What lines leave out where it is the run's."""
     scope = "fixed classifier" if config.get("sigma_search") is None else "this input's own classifier"
-    values = {name: config.get(name) for name in ("classifier", "noise", "procedure", "seed")}
+    values = {name: config.get(name) for name in ("classifier", "noise", "procedure", "seed", "stream")}
     values |= {"alpha": _of(config, "procedure").get("alpha"), "norm": _of(config, "noise").get("norm")}
     values["scope"] = scope if config.get("memory") is None else "memory"
     return {name: value for name, value in values.items() if value is not None}

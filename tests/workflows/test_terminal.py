@@ -25,7 +25,7 @@ def test_no_terminal_no_bars(capsys: pytest.CaptureFixture[str]) -> None:
         observer.warned("careful")
     out, err = capsys.readouterr()
     assert out == "all \\x1b[31mdone\n"
-    assert err == "certify: done in 0:00:00, 2 certified\nwarning: careful\n"
+    assert err == "certify: started\ncertify: done in 0:00:00, 2 certified\nwarning: careful\n"
 
 
 def test_bars_of_several_tasks_end_with_the_last_and_after_an_error() -> None:

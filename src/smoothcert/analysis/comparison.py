@@ -154,6 +154,7 @@ def compare(
     pair = on_shared_inputs([a, b])
     if doubts := subset_warnings(pair):
         raise InputError(f"there is nothing to compare: {doubts[0]}")
+    _refuse_other_inputs(pair)
     gained = np.array([gains(result.records) for result in pair])  # (2, n), column i is one input
     chosen = usual_radii(pair) if radii is None else tuple(float(r) for r in radii)
     limit = min(asked_up_to(result.records) for result in pair)
@@ -170,6 +171,17 @@ def compare(
         notes=_notes(a, b),
         same_question=len({decided_radii(result) for result in pair}) == 1,
     )
+
+
+def _refuse_other_inputs(pair: Sequence[Results]) -> None:
+    """Records name inputs by content; data that are read lazily only by their files."""
+    for a, b in zip(*(result.records for result in pair), strict=True):
+        ids = [record.certificate.input_id for record in (a, b) if record.certificate is not None]
+        if len(set(filter(None, ids))) > 1:
+            raise InputError(
+                f"there is nothing to compare: input {a.index} of {pair[0].name} is another one than input {b.index} "
+                f"of {pair[1].name}; certify the same data"
+            )
 
 
 def plus(text: str) -> str:

@@ -186,8 +186,8 @@ def gains(records: Sequence[Record]) -> list[float]:
 
 
 def right(record: Record) -> bool:
-    """Answered, and with the true label."""
-    return record.correct and not record.abstained
+    """Answered, and with the true label. Where nobody knows the truth (`Results.unlabelled`), answered."""
+    return not record.abstained and (record.correct or not record.labelled)
 
 
 def refuse_none(records: Sequence[Record]) -> None:

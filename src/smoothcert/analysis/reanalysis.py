@@ -94,9 +94,8 @@ def _again(name: str, record: Record, recorded: FixedDraws, wanted: FixedDraws, 
     key = (seed, record.index % 2**64)
     _check(name, record.index, old, _replay(old, recorded, noise, key))
     new = _replay(old, wanted, noise, key)
-    full = dataclasses.replace(
-        new, noise=old.noise, classifier=old.classifier, seed=old.seed, input_id=old.input_id, scope=old.scope
-    )
+    kept = {name: getattr(old, name) for name in ("noise", "classifier", "seed", "stream", "input_id", "scope")}
+    full = dataclasses.replace(new, **kept)
     # Nobody measured how long fewer draws would have taken.
     seconds = record.seconds if wanted.n == recorded.n else None
     return Record(record.index, record.label, full.label, full.radius, full.draws, seconds, full)

@@ -37,6 +37,7 @@ class Results:
     planned: int | None = None  # how many inputs the run set out to certify; None: not known
     settings: Settings = field(default_factory=Settings)
     warnings: tuple[str, ...] = ()
+    class_names: tuple[str, ...] = ()  # empty: not known
 
     @property
     def indices(self) -> set[int]:
@@ -47,6 +48,11 @@ class Results:
     def subset(self) -> str:
         """Which inputs these are, in words."""
         return describe_subset(self.indices)
+
+    @property
+    def unlabelled(self) -> bool:
+        """Nobody knows the truth about an input: what counts is that it is certified, as whatever class."""
+        return not all(record.labelled for record in self.records)
 
     @property
     def norm(self) -> str | None:
@@ -181,10 +187,10 @@ def _read_run(path: Path, name: str) -> Results:
                 f"{path / 'records.jsonl'} has a record of input {record.index} whose label, radius, time or votes "
                 f"cannot be; {REST}"
             )
-    warnings = _unfinished(len(records), len(planned)) + _scopes(records)
+    warnings = _unfinished(len(records), len(planned)) + _scopes(records) + _unlabelled(records)
     _, cost = evaluations(path)
     settings = dataclasses.replace(_agreed(Settings.of(run.config), records), cost=cost or None)
-    return Results(name, records, len(planned), settings, tuple(warnings))
+    return Results(name, records, len(planned), settings, tuple(warnings), run.config.class_names)
 
 
 def _sane(record: Record) -> bool:
@@ -200,6 +206,16 @@ def _unfinished(recorded: int, planned: int) -> list[str]:
     if recorded == planned:
         return []
     return [f"{recorded} of {planned} inputs are recorded; run the same certify command again to finish"]
+
+
+def _unlabelled(records: Sequence[Record]) -> list[str]:
+    count = sum(not record.labelled for record in records)
+    if not count:
+        return []
+    return [
+        f"{count} of {len(records)} inputs have no label: they count as certified whatever their class is, right or "
+        "wrong, and no figure is an accuracy"
+    ]
 
 
 def _scopes(records: Sequence[Record]) -> list[str]:

@@ -88,6 +88,8 @@ class ClassMeasures:
 def per_class(records: Sequence[Record], radii: Sequence[float]) -> tuple[ClassMeasures, ...]:
     """ACR and certified accuracy of each true class, ascending; weighted by their inputs they add up to the whole."""
     refuse_none(records)
+    if not all(record.labelled for record in records):
+        raise InputError("measures per class need labels, and some inputs have none; certify labelled data")
     groups: dict[int, list[Record]] = {}
     for record in records:
         groups.setdefault(record.label, []).append(record)

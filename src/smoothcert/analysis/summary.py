@@ -44,6 +44,7 @@ class Row:
     seconds_interval: Interval | None
     savings: DrawSavings | None  # None: nothing to compare with
     settings: Settings
+    unlabelled: bool = False  # nobody knows the truth: accuracies are of certified inputs, right or not
 
     @property
     def total_draws(self) -> int | None:
@@ -202,6 +203,7 @@ def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Re
         seconds_interval=_cost_interval([record.seconds for record in result.records], seed),
         savings=None if result.settings.oracle else draw_savings(result, others, against),
         settings=result.settings,
+        unlabelled=result.unlabelled,
     )
 
 

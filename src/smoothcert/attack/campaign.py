@@ -47,8 +47,11 @@ class AttackCampaign:
                 "attack looks for l2 perturbations under noise that is added, such as Gaussian noise; the run has "
                 f"{noise.name} noise and {noise.norm} radii"
             )
-        if not isinstance(self.smoothed.model, nn.Module):
-            raise InputError("attack needs a model with gradients: a torch module")
+        if not self.smoothed.has_gradients:
+            raise InputError(
+                "attack needs a model with gradients, a torch module; a function and an ONNX file have none: attack "
+                "the module that it was made from, certified by itself"
+            )
         for name in self.adversaries:
             adversary(name, self.effort)
         if not all(0 < radius < math.inf for radius in self.radii):
@@ -119,7 +122,11 @@ class AttackCampaign:
         """The norm at the smallest radius that changes the answer; radii that are certified need no trial."""
         out: list[float | None] = [None] * len(records)
         for radius in sorted(self.radii):
-            rows = [i for i, r in enumerate(records) if out[i] is None and radius > r.radius and clean[i] == r.label]
+            rows = [
+                i
+                for i, r in enumerate(records)
+                if out[i] is None and radius > r.radius and clean[i] == _wanted(r, clean[i])
+            ]
             if not rows or not radius:
                 continue
             _, norms, answers = self._points(attack, x[rows], [clean[i] for i in rows], [radius] * len(rows))
@@ -224,3 +231,8 @@ def strictly_inside(x: Tensor, points: Tensor, radii: Tensor, levels: int | None
         points = (x.double() + moved * shrink.view(-1, *[1] * (x.dim() - 1))).float()
     points = torch.where(far.view(-1, *[1] * (x.dim() - 1)), x, points)
     return points, torch.where(far, 0.0, norms).tolist()
+
+
+def _wanted(record: Record, answer: int) -> int:
+    """The truth; where nobody knows it, the answer itself."""
+    return record.label if record.labelled else answer

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.labels import UNKNOWN
 from smoothcert.runs.chain import sealed
 from smoothcert.runs.damage import DAMAGE
 from smoothcert.runs.folder import ChainedFolder, LineWriter
@@ -38,10 +39,15 @@ class Attacked:
     violation: Violation | None = None
     left_out: Mapping[str, Mapping[str, str]] = field(default_factory=dict)  # by adversary: its parts not run, and why
 
+    @property
+    def wanted(self) -> int:
+        """The truth; where nobody knows it, what the smoothed classifier answers when nothing is perturbed."""
+        return self.answer if self.label == UNKNOWN else self.label
+
     def survives(self, radius: float, adversary: str | None = None) -> bool:
         """The answer is right and no perturbation up to `radius` that changes it was found (by any, or by one)."""
         found = self.distances.values() if adversary is None else [self.distances[adversary]]
-        return self.answer == self.label and all(distance is None or distance > radius for distance in found)
+        return self.answer == self.wanted and all(distance is None or distance > radius for distance in found)
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; floats keep full precision."""

@@ -45,7 +45,7 @@ def robust_accuracies(attacked: Sequence[Attacked], radii: Sequence[float]) -> t
     return tuple(
         RobustAccuracy(
             radius,
-            Share(sum(a.certified == a.label and a.radius >= radius for a in attacked), total),
+            Share(sum(a.certified == a.wanted and a.radius >= radius for a in attacked), total),
             {name: Share(sum(a.survives(radius, name) for a in attacked), total) for name in adversaries},
             Share(sum(a.survives(radius) for a in attacked), total),
             left_out,

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from importlib.metadata import version
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.labels import UNKNOWN
 from smoothcert.core.plugins import loaded_plugins
 from smoothcert.noise import NOISES, Noise
 from smoothcert.noise.base import noise_kind
@@ -164,7 +163,7 @@ class _Claims:
         classes = certificate.answers[0][1].num_classes
         if entry.text + b"\n" != self.run.line(record, _previous(entry)):
             yield "form", "the line is not written as certify writes it"
-        if record.label != UNKNOWN and not 0 <= record.label < classes:
+        if record.labelled and not 0 <= record.label < classes:
             yield "truth", f"the true label is {record.label}, which is none of {classes} classes"
         if classes != config.num_classes:
             yield "num_classes", f"the votes are of {classes} classes, the run is of {config.num_classes}"

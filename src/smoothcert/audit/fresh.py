@@ -64,7 +64,7 @@ def _unlike(old: Certificate, fresh: Certificate, level: float) -> list[str]:
     recorded, drawn = old.tallies.get(BOUND), fresh.tallies[BOUND]
     if recorded is None or recorded.num_classes != drawn.num_classes:
         return ["the recorded votes are not of this procedure"]
-    label = old.answers[0][1].top
+    label = old.candidate
     k, m = drawn.votes[label], recorded.votes[label]
     law = stats.hypergeom(drawn.draws + recorded.draws, k + m, drawn.draws)
     if 2 * min(law.cdf(k), law.sf(k - 1)) >= level:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from torch import Tensor
 
@@ -20,8 +21,6 @@ from smoothcert.procedures import FixedDraws
 from smoothcert.procedures.identity import flat, identifying
 from smoothcert.runs import Finding, Run
 from smoothcert.runs.damage import damaged
-
-AT_ONCE = 1024  # inputs that are looked at together
 
 
 def rebuild(
@@ -61,6 +60,12 @@ def rebuild(
         input_shape=input_shape,
     )
     now, then = flat(smoothed.describe()), flat(config.classifier)
+    here = config.built_noise.stream_kind(str(now["device"]))
+    if config.stream != here and seed is None:
+        raise InputError(
+            f"{run.path} was drawn by {config.stream}, and here draws are made by {here}, which are others; "
+            f"draw again where the run was made: on {then.get('device')}"
+        )
     for name in identifying(then):
         if now.get(name) != then.get(name):
             raise _other_model(run, name, now.get(name), then.get(name))
@@ -124,12 +129,24 @@ def refuse_other_data(run: Run, data: Dataset) -> None:
             f"data {data.name} ({data.split}) are not those that {run.path} certified: their fingerprint is "
             f"{data.fingerprint[:12]}..., certified was {then[:12]}...; give the same data"
         )
+    if run.config.data.inputs_digest not in (None, planned_inputs(data, run.planned).digest):
+        raise InputError(
+            f"data {data.name} ({data.split}) have the names and sizes of those that {run.path} certified, but other "
+            "numbers: files were changed, or are decoded otherwise here; give the same data"
+        )
 
 
-def distinct_inputs(data: Dataset, indices: Sequence[int]) -> int:
-    """How many of these inputs are different: equal ones have equal noise, and so equal votes."""
-    parts = (indices[start : start + AT_ONCE] for start in range(0, len(indices), AT_ONCE))
-    return len({input_id(x) for part in parts for x in data.tensors(part)})
+class PlannedInputs(NamedTuple):
+    """What a run says of the inputs that it plans: how many are different, and which they are."""
+
+    distinct: int  # equal ones have equal noise, and so equal votes
+    digest: str  # of the id of each, in order
+
+
+def planned_inputs(data: Dataset, indices: Sequence[int]) -> PlannedInputs:
+    """Read every one of these inputs, a few at a time."""
+    ids = [input_id(x) for part in data.parts(indices) for x in data.tensors(part)]
+    return PlannedInputs(len(set(ids)), hashlib.sha256("\n".join(ids).encode()).hexdigest())
 
 
 def check_data(run: Run, data: Dataset) -> tuple[Finding, ...]:
@@ -146,10 +163,12 @@ def check_data(run: Run, data: Dataset) -> tuple[Finding, ...]:
     if said.size != len(data):
         findings.append(Finding("data", f"run.json says that there are {said.size} inputs, the data have {len(data)}"))
     there = [index for index in run.planned if 0 <= index < len(data)]
-    if len(there) == len(run.planned) and said.distinct != (distinct := distinct_inputs(data, there)):
+    if len(there) == len(run.planned) and said.distinct != (distinct := planned_inputs(data, there).distinct):
         sentence = f"run.json says that {said.distinct} of the planned inputs are different, the data have {distinct}"
         findings.append(Finding("data", sentence))
     names = run.config.class_names
-    if names and data.class_names and names != tuple(data.class_names):
+    # Names of a model, or of a file, stand where data have only numbers, or nothing, to call their classes by.
+    nameless = not datasets.is_numbered(names) and datasets.is_numbered(data.class_names)
+    if names and names != tuple(data.class_names) and not nameless:
         findings.append(Finding("data", "the names of the classes are not those of the data"))
     return tuple(findings)

@@ -65,7 +65,7 @@ def sample_records(records: Sequence[Record], share: float, seed: int) -> list[R
 def redraw(
     run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, on_draws: Progress = lambda _: None
 ) -> Redrawn:
-    """Draw the blocks of every recorded answer again with the run's model (`rebuild`) and seed, and compare.
+    """Draw every recorded answer again with the run's model (`rebuild`) and seed, and compare.
 
     Votes must be the same to the last one where the model is run as it was. Where its torch, device or processor
     differ, one in a thousand may fall otherwise, if the votes drawn here make the same claim or a larger one, and if
@@ -88,7 +88,7 @@ def redraw(
             findings.append(Finding("votes", _first_difference(old, again), record.index))
             continue
         moved += fell
-        label = old.answers[0][1].top
+        label = old.candidate
         gained = [a.votes[label] - b.votes[label] for (_, a), (_, b) in zip(old.answers, again.answers, strict=True)]
         raised, lowered = raised + sum(g for g in gained if g > 0), lowered - sum(g for g in gained if g < 0)
         if fell and (sentence := _claims_more(old, again, procedure)):

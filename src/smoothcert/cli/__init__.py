@@ -10,20 +10,24 @@ import typer
 from smoothcert.cli import (
     analyze,
     attack,
+    board,
     certify,
     compare,
     demo,
     ensemble,
     memory,
+    model,
     predict,
     recipes,
     report,
     serve,
     train,
     verify,
+    zoo,
 )
 from smoothcert.cli.choices import ListingCommand
 from smoothcert.cli.command import DiscreetGroup, command
+from smoothcert.cli.examples import examples
 from smoothcert.cli.output import say
 
 HELP = {"help_option_names": ["-h", "--help"]}
@@ -33,7 +37,6 @@ app = typer.Typer(
     cls=DiscreetGroup,
     help="Classifiers whose answers come with a proof, by randomized smoothing.",
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     context_settings=HELP,
 )
@@ -58,32 +61,44 @@ def _main(
 
 for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
-    verify.verify, attack.attack, demo.demo,
+    verify.verify, attack.attack, board.board, zoo.zoo, demo.demo,
 ):  # fmt: skip
-    app.command(cls=ListingCommand)(command(_command))
+    app.command(cls=ListingCommand, epilog=examples(_command.__name__))(command(_command))
 
 _ensemble = typer.Typer(help="Rank members, find weights, plan a size, write an ensemble file.", no_args_is_help=True)
 for _part in (ensemble.make, ensemble.rank, ensemble.weights, ensemble.plan):
-    _ensemble.command(cls=ListingCommand)(command(_part))
+    _ensemble.command(cls=ListingCommand, epilog=examples(f"ensemble {_part.__name__}"))(command(_part))
 app.add_typer(_ensemble, name="ensemble")
 
 _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_is_help=True)
 for _look in (memory.info, memory.check, memory.export):
-    _memory.command(cls=ListingCommand)(command(_look))
+    _memory.command(cls=ListingCommand, epilog=examples(f"memory {_look.__name__}"))(command(_look))
 app.add_typer(_memory, name="memory")
 
-_serve = typer.Typer(invoke_without_command=True, help=serve.serve.__doc__)
+_serve = typer.Typer(invoke_without_command=True, help=serve.serve.__doc__, epilog=examples("serve"))
 _serve.callback()(command(serve.serve))
-_serve.command(cls=ListingCommand)(command(serve.reveal))
+_serve.command(cls=ListingCommand, epilog=examples("serve reveal"))(command(serve.reveal))
 app.add_typer(_serve, name="serve")
 
 
-def repeat_radius_option(arguments: list[str]) -> list[str]:
-    """`--radius 0.25 0.5` as `--radius 0.25 --radius 0.5`, which is how options repeat."""
+_model = typer.Typer(help="Models of any format: what one is, one file of it, ONNX of it.", no_args_is_help=True)
+for _called, _does in (("import", model.import_), ("info", model.info), ("export", model.export)):
+    _model.command(_called, cls=ListingCommand, epilog=examples(f"model {_called}"))(command(_does))
+app.add_typer(_model, name="model")
+
+
+def repeat_options(arguments: list[str]) -> list[str]:
+    """`--radius 0.25 0.5` as `--radius 0.25 --radius 0.5`, which is how options repeat; `--input a.png b.png` too."""
     out: list[str] = []
-    for position, argument in enumerate(arguments):
-        listed = bool(out) and position > 1 and _is_number(argument) and _is_number(arguments[position - 1])
-        out += ["--radius", argument] if listed and out[-2] == "--radius" else [argument]
+    listed = ""
+    for argument in arguments:
+        if argument in LISTED:
+            out.append(argument)
+            listed = argument
+            continue
+        goes_on = bool(listed) and LISTED[listed](argument)
+        out += [listed, argument] if goes_on and out[-1] != listed else [argument]
+        listed = listed if goes_on else ""
     return out
 
 
@@ -95,6 +110,14 @@ def _is_number(text: str) -> bool:
     return True
 
 
+def _is_value(text: str) -> bool:
+    return not text.startswith("-")
+
+
+LISTED = {"--radius": _is_number, "--input": _is_value}
+"""Options that take several values in a row, and what can be one."""
+
+
 def main() -> None:
     """The entry point of `smoothcert`."""
-    app(args=repeat_radius_option(sys.argv[1:]))
+    app(args=repeat_options(sys.argv[1:]))

@@ -33,6 +33,7 @@ def attack(
     out: Out = None,
     figure: o.Figure = None,
     data: o.RunData = None,
+    input_: o.Inputs = [],  # noqa: B006
     data_root: o.DataRoot = None,
     device: o.Device = None,
     workers: o.Workers = None,
@@ -46,8 +47,8 @@ def attack(
     with terminal_observer() as observer:
         found = workflow.attack(
             run, model, adversaries=adversary, radii=o.numbers(radii), steps=steps, draws=draws, votes=votes,
-            limit=limit, out=out, figure=figure, data=data, data_root=data_root, device=device, workers=workers,
-            calibration=calibration, observer=observer,
+            limit=limit, out=out, figure=figure, data=o.one_of(data, input_), data_root=data_root, device=device,
+            workers=workers, calibration=calibration, observer=observer,
         )  # fmt: skip
     if as_json:
         say_json(found.to_json(), indent=None)

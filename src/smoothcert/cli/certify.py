@@ -7,36 +7,15 @@ from pathlib import Path
 from typing import Annotated
 
 from smoothcert.cli import options as o
-from smoothcert.cli.options import PROCEDURE, option
+from smoothcert.cli import procedure_options as p
+from smoothcert.cli.options import option
 from smoothcert.cli.output import say
+from smoothcert.core.errors import InputError
 
-Data = Annotated[str, option("{datasets}, an .npz file or an image folder.")]
+Data = Annotated[
+    str | None, option("{datasets}; an .npz file, an image folder or a table (.csv, .parquet).", panel=o.DATA)
+]
 Out = Annotated[Path, option("Folder of the run; the same command again resumes it.")]
-Name = Annotated[
-    str,
-    option(
-        "fixed: the largest radius, n draws. sequential: given radii, as few draws as possible. "
-        "staged: CertifyAdp. budgeted: the largest radius, draws where they pay.",
-        panel=PROCEDURE,
-    ),
-]
-Radius = Annotated[list[float], option("Radius to certify; several for sequential: 0.25 0.5 1.", panel=PROCEDURE)]
-N = Annotated[
-    int | None, option("Draws that bound the probability, or fixed n to match. Default: 100000.", panel=PROCEDURE)
-]
-N0 = Annotated[int | None, option("Draws that choose the class. Default: 100.", panel=PROCEDURE)]
-Beta = Annotated[
-    float | None, option("Power that giving up early may cost (sequential, staged). Default: 0.001.", panel=PROCEDURE)
-]
-Stages = Annotated[str | None, option("Of staged, as in 100,1000,10000,120000. Default: from n.", panel=PROCEDURE)]
-Price = Annotated[float | None, option("Of draws, for budgeted: see Budgeted.", panel=PROCEDURE)]
-BoundName = Annotated[
-    str | None, option("Of fixed: clopper-pearson (votes), hoeffding, bernstein (soft scores).", panel=PROCEDURE)
-]
-Temperature = Annotated[float | None, option("Of the softmax, for soft bounds.", panel=PROCEDURE)]
-RunnerUp = Annotated[
-    bool, option("Of fixed: bound the runner-up too; certifies p_A < 1/2.", "--runner-up", panel=PROCEDURE)
-]
 More = Annotated[
     list[str], option("Option of a noise or procedure of yours: noise.NAME=VALUE, procedure.NAME=...", "--set")
 ]
@@ -57,42 +36,18 @@ PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 6
 
 
 def certify(
-    model: o.Model,
-    data: Data,
-    out: Out,
-    sigma: o.Strength = None,
-    noise: o.NoiseName = "gaussian",
-    norm: o.Norm = None,
-    values: o.Values = None,
-    grid: o.Grid = "auto",
-    procedure: Name = "fixed",
-    radius: Radius = [],  # noqa: B006
-    n: N = None,
-    n0: N0 = None,
-    alpha: o.Alpha = 0.001,
-    beta: Beta = None,
-    stages: Stages = None,
-    price: Price = None,
-    bound: BoundName = None,
-    inverse_temperature: Temperature = None,
-    runner_up: RunnerUp = False,
-    more: More = [],  # noqa: B006
-    split: o.Split = "test",
-    start: Start = 0,
-    every: Every = 1,
-    limit: o.Limit = None,
-    data_root: o.DataRoot = None,
-    seed: o.Seed = 0,
-    batch_size: o.BatchSize = None,
-    device: o.Device = None,
-    workers: o.Workers = None,
-    backend: o.Backend = "eager",
-    calibration: o.Calibration = None,
-    sigma_per_input: PerInput = None,
-    sigma_steps: PerInputSteps = None,
-    sigma_draws: PerInputDraws = None,
+    model: o.Model, out: Out, data: Data = None, input_: o.Inputs = [], sigma: o.Strength = None,  # noqa: B006
+    noise: o.NoiseName = "gaussian", norm: o.Norm = None, values: o.Values = None, grid: o.Grid = "auto",
+    procedure: p.Name = "fixed", radius: p.Radius = [], n: p.N = None, n0: p.N0 = None, alpha: o.Alpha = 0.001,  # noqa: B006
+    beta: p.Beta = None, stages: p.Stages = None, price: p.Price = None, bound: p.BoundName = None,
+    inverse_temperature: p.Temperature = None, runner_up: p.RunnerUp = False, more: More = [],  # noqa: B006
+    split: o.Split = "test", start: Start = 0, every: Every = 1, limit: o.Limit = None,
+    data_root: o.DataRoot = None, resize: o.Resize = None, crop: o.Crop = None, label_column: o.LabelColumn = None,
+    class_names: o.ClassNames = None, seed: o.Seed = 0, batch_size: o.BatchSize = None, device: o.Device = None,
+    workers: o.Workers = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
+    sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
     memory: o.MemoryAt = None,
-) -> None:
+) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
     from smoothcert.workflows import certify as workflow
@@ -100,17 +55,23 @@ def certify(
     from smoothcert.workflows.procedure_choice import ProcedureChoice
     from smoothcert.workflows.terminal import terminal_observer
 
+    source = o.one_of(data, input_)
+    if source is None:
+        raise InputError("say what to certify: --data with a data set, file or folder, or --input with images")
     own = o.assignments(more, "noise", "procedure")
     how = ProcedureChoice(
         procedure, radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up, own["procedure"]
     )
     with terminal_observer() as observer:
         run = workflow.certify(
-            model, data, out=out, procedure=how, seed=seed, split=split,
+            model, source, out=out, procedure=how, seed=seed, split=split,
             noise=NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
             subset=Subset(start=start, every=every, limit=limit),
             search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws), memory=memory, backend=backend,
             calibration=calibration, batch_size=batch_size, device=device, workers=workers, data_root=data_root,
-            command=["smoothcert", *sys.argv[1:]], observer=observer,
+            read=o.reading(resize, crop, label_column, class_names), command=["smoothcert", *sys.argv[1:]],
+            observer=observer,
         )  # fmt: skip
+    if input_:
+        say(f"{run.certificates()}")
     say(f"{run.outcome.sentence}; see: smoothcert analyze {out}")

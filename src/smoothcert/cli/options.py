@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from smoothcert.core.errors import InputError
+
+if TYPE_CHECKING:
+    from smoothcert.datasets import ReadOptions
 
 NOISE, DATA, RUNNING, PROCEDURE = "Noise", "Data", "How it runs", "Procedure"  # panels of the help
 
@@ -19,7 +22,12 @@ def option(text: str, *names: str, panel: str | None = None) -> Any:
 
 
 Model = Annotated[
-    list[Path], option("Checkpoint (.safetensors) or ensemble (.json); several of them vote softly.", "--model")
+    list[Path],
+    option(
+        "net.safetensors, ensemble.json, net.onnx, a TorchScript or torch.export file, checkpoint.pth.tar, a Hugging "
+        "Face folder, my_models.py:net or package.module:net (code that is run); several of them vote softly.",
+        "--model",
+    ),
 ]
 NoiseName = Annotated[str, option("{noises}; each has its norm, gaussian l2 or linf.", panel=NOISE)]
 Strength = Annotated[
@@ -63,6 +71,23 @@ Calibration = Annotated[
 ]
 RunData = Annotated[str | None, option("The data set that was certified. Default: the run's, by its name.", panel=DATA)]
 DataRoot = Annotated[Path | None, option("Where data files lie. Default: $SMOOTHCERT_DATA, else data.", panel=DATA)]
+Inputs = Annotated[
+    list[Path],
+    option("Inputs without labels: images, folders of images, .npy arrays; one or several.", "--input", panel=DATA),
+]
+Resize = Annotated[
+    str | None,
+    option("Resize images: 256 for the shorter side, or 320x240. Certificates are about the result.", panel=DATA),
+]
+Crop = Annotated[str | None, option("Then keep the centre: 224, or 320x240.", panel=DATA)]
+LabelColumn = Annotated[
+    str | None,
+    option("Of a table: the column with the labels, or none. Default: label, class, target or y.", panel=DATA),
+]
+ClassNames = Annotated[
+    Path | None,
+    option("File with the name of each class, one per line. Default: folders, or the model, name them.", panel=DATA),
+]
 Split = Annotated[str, option("test or train.", panel=DATA)]
 Limit = Annotated[int | None, option("At most so many inputs.", panel=DATA)]
 MemoryAt = Annotated[
@@ -72,6 +97,23 @@ MemoryAt = Annotated[
 AsJson = Annotated[bool, option("Print JSON for programs.", "--json")]
 Radii = Annotated[str | None, option("Radii of the table, as in 0,0.25,0.5. Default: chosen.")]
 Figure = Annotated[Path | None, option("Save a figure: .png, .svg or .pdf.")]
+
+
+def reading(
+    resize: str | None, crop: str | None, label_column: str | None = None, class_names: Path | None = None
+) -> ReadOptions:
+    """What is said about data that leave something open."""
+    from smoothcert.datasets import Preprocessing, ReadOptions, read_class_names
+
+    names = None if class_names is None else read_class_names(class_names)
+    return ReadOptions(Preprocessing(resize, crop), label_column, names)
+
+
+def one_of(data: str | None, inputs: list[Path]) -> Any:
+    """The value of --data, or of --input: one of them."""
+    if data is not None and inputs:
+        raise InputError("--data and --input both say what the inputs are; leave one out")
+    return list(inputs) if inputs else data
 
 
 def numbers(text: str | None, name: str = "--radii") -> list[float] | None:

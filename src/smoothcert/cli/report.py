@@ -19,6 +19,7 @@ def report(
     sources: Annotated[list[Path], typer.Argument(help="Run folders and public TSV logs.", show_default=False)],
     out: Out = Path("report.html"),
     data: Data = None,
+    input_: o.Inputs = [],  # noqa: B006
     data_root: o.DataRoot = None,
     images: Annotated[bool, option("Show the images themselves.", "--images/--no-images")] = True,
     radii: o.Radii = None,
@@ -29,6 +30,7 @@ def report(
 
     with terminal_observer() as observer:
         workflow.report(
-            sources, out, data=data, data_root=data_root, images=images, radii=o.numbers(radii), observer=observer
-        )
+            sources, out, data=o.one_of(data, input_), data_root=data_root, images=images, radii=o.numbers(radii),
+            observer=observer,
+        )  # fmt: skip
     say(f"The report is in {out}; open it in any browser: {out.resolve().as_uri()}")

@@ -7,16 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from smoothcert.cli import certify as c
 from smoothcert.cli import options as o
+from smoothcert.cli import procedure_options as p
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say
 from smoothcert.core.errors import InputError
 
 DOOR, LIMITS = "Door", "Limits"
-Models = Annotated[
-    list[Path], option("Checkpoint (.safetensors) or ensemble (.json); several of them vote softly.", "--model")
-]
 AsRun = Annotated[
     Path | None, option("Answer as the classifier that this run certified; another model is refused.", "--run")
 ]
@@ -46,7 +43,7 @@ SETTLED_BY_RUN = ("sigma", "noise", "norm", "values", "grid", "batch_size", "bac
 
 def serve(
     context: typer.Context,
-    model: Models = [],  # noqa: B006
+    model: o.Model = [],  # noqa: B006
     run: AsRun = None,
     sigma: o.Strength = None,
     noise: o.NoiseName = "gaussian",
@@ -54,8 +51,8 @@ def serve(
     values: o.Values = None,
     grid: o.Grid = "auto",
     procedure: Name = None,
-    radius: c.Radius = [],  # noqa: B006
-    n: c.N = None,
+    radius: p.Radius = [],  # noqa: B006
+    n: p.N = None,
     alpha: o.Alpha = 0.001,
     memory: o.MemoryAt = None,
     out: Out = None,

@@ -26,6 +26,7 @@ def verify(
     run: RunFolder,
     model: Certified = [],  # noqa: B006
     data: o.RunData = None,
+    input_: o.Inputs = [],  # noqa: B006
     data_root: o.DataRoot = None,
     share: Share = 1.0,
     fresh: Fresh = None,
@@ -42,8 +43,8 @@ def verify(
 
     with terminal_observer() as observer:
         found = workflow.verify(
-            run, model=model or None, data=data, data_root=data_root, share=share, fresh=fresh, pick=pick,
-            device=device, workers=workers, calibration=calibration, memory=memory, observer=observer,
+            run, model=model or None, data=o.one_of(data, input_), data_root=data_root, share=share, fresh=fresh,
+            pick=pick, device=device, workers=workers, calibration=calibration, memory=memory, observer=observer,
         )  # fmt: skip
     if as_json:
         say_json(found.to_json())

@@ -16,6 +16,7 @@ It is code, and runs with all rights of whoever loads it. What a plug-in is made
 | data set | `smoothcert.datasets`: Dataset | `@smoothcert.datasets.register("name")` |
 | figure | `smoothcert.present.figures`: FIGURES, canvas, label, ... | `@FIGURES.named("name")` |
 | recipe | `smoothcert.training.recipes`: RECIPES, Recipe | `RECIPES.add(recipe)` |
+| model format | `smoothcert.models`: FORMATS, Format, Foreign, Checkpoint, Signature | `FORMATS.add(format, "name")` |
 | backend | `smoothcert.engine.backends`: backend, Job, Prepared | `@backend("name")` |
 
 An entry point names a module that does so; the package's metadata have it in the group `smoothcert`.

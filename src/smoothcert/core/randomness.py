@@ -1,27 +1,120 @@
-"""Randomness that can be replayed: the noise of a block is a function of what names the block, and of nothing else.
+"""Randomness that can be replayed: the noise of a draw is a function of what names the draw, and of nothing else.
 
 Not of the batch size, the worker, the order of inputs, or what was drawn before. So votes can be drawn again by
 someone who does not trust us, an interrupted run goes on as if nothing had happened, and two inputs, purposes or
-blocks never share a stream.
+draws never share random bits.
 """
 
 from __future__ import annotations
 
 import hashlib
 import struct
-from typing import TYPE_CHECKING
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     import torch
+    from cryptography.hazmat.primitives.ciphers import CipherContext
 
 BLOCK = 128
-"""Draws in a block. Part of what is replayed: changing it changes every noise."""
+"""Draws that share a generator of torch, where a noise is drawn by one. Changing it changes every such noise."""
+
+BY_ROW = "AES-128, by row"
+"""How `RowStream` makes bits, as records say it."""
+
+BY_BLOCK = f"torch generator, by block of {BLOCK}"
+"""How noises are drawn that only know generators, and all noises on devices other than a CPU."""
+
+AES_BYTES = 16
+FURTHER = 1 << 63
+TURN_BITS = 16
+MOST_PLACES = 1 << (63 - TURN_BITS)
+"""Numbers that one row may have at most."""
 
 _WORDS = 624  # state of the Mersenne Twister, 32-bit words
 _HEADER = struct.pack("<QiiQ", 0, 1, 1, 0)  # torch's layout: seed, left, seeded, next; then the words as 64-bit
 _STATE_BYTES = 5056
+
+
+@dataclass(frozen=True)
+class RowStream:
+    """The random bits of the draws of one input for one purpose, by row: row r is draw number r.
+
+    AES in counter mode, under a key that is SHAKE-256 of (seed, input, purpose). A counter is a pair of 64-bit numbers,
+    (row, place): place p < 2^63 has bits 128 p to 128 p + 127 of the row; the places from 2^63 on have further bits of
+    single numbers. So no two rows, and no two numbers of a row, ever share a counter, and any row can be drawn by
+    itself. Whoever does not know the seed cannot tell the bits from coin tosses. One thread at a time may use it.
+    """
+
+    seed: int
+    input_id: str
+    purpose: str
+
+    @cached_property
+    def key(self) -> bytes:
+        """Of the cipher."""
+        return hashlib.shake_256(f"smoothcert-2/{self.seed}/{self.input_id}/{self.purpose}".encode()).digest(16)
+
+    def bits(self, first: int, rows: int, size: int) -> NDArray[np.uint8]:
+        """The first bits of rows `first`, `first + 1`, ...: (rows, at least `size` bytes)."""
+        blocks = -(-size // AES_BYTES)
+        if first < 0 or first + rows > FURTHER or blocks > MOST_PLACES:
+            raise ValueError(f"there are no {size} bytes of rows {first} to {first + rows}")
+        counters = np.empty((rows, blocks, 2), dtype="<u8")
+        counters[:, :, 0] = np.arange(first, first + rows, dtype="<u8")[:, None]
+        counters[:, :, 1] = np.arange(blocks, dtype="<u8")
+        return self._encrypt(counters).reshape(rows, blocks * AES_BYTES)
+
+    def further(self, rows: NDArray[Any], numbers: NDArray[Any], turn: int) -> NDArray[np.uint64]:
+        """64 further bits of some numbers of some rows, (m,) each, for the `turn`-th time (from 0)."""
+        if not 0 <= turn < 1 << TURN_BITS or (len(numbers) and not 0 <= int(numbers.max()) < MOST_PLACES):
+            raise ValueError(f"there are no further bits for the {turn}-th time of numbers {numbers}")
+        counters = np.empty((len(rows), 2), dtype="<u8")
+        counters[:, 0] = rows
+        counters[:, 1] = (numbers.astype(np.uint64) << np.uint64(TURN_BITS)) + np.uint64(FURTHER + turn)
+        return self._encrypt(counters).view("<u8")[::2]
+
+    def generator(self, block: int, device: torch.device | str = "cpu") -> torch.Generator:
+        """The generator of torch of one block of rows."""
+        return generator(self.seed, self.input_id, self.purpose, block, device)
+
+    def _encrypt(self, counters: NDArray[Any]) -> NDArray[np.uint8]:
+        """Each counter by itself: an array of counters, encrypted block by block, is counter mode with any counters."""
+        out = np.empty(counters.nbytes + AES_BYTES - 1, dtype=np.uint8)  # room that `update_into` wants to see
+        self._cipher.update_into(counters.reshape(-1).view(np.uint8).data, out.data)
+        return out[: counters.nbytes]
+
+    @cached_property
+    def _cipher(self) -> CipherContext:
+        return _ciphers.of(self.key)
+
+
+class _Ciphers(threading.local):
+    """Ciphers that a thread has used last: making one takes longer than the bits of a few rows."""
+
+    def __init__(self) -> None:
+        self._kept: OrderedDict[bytes, CipherContext] = OrderedDict()
+
+    def of(self, key: bytes) -> CipherContext:
+        """The cipher of a key."""
+        if key not in self._kept:
+            from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415 (as torch)
+
+            self._kept[key] = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
+        self._kept.move_to_end(key)
+        while len(self._kept) > KEPT_CIPHERS:
+            self._kept.popitem(last=False)
+        return self._kept[key]
+
+
+_ciphers = _Ciphers()
+KEPT_CIPHERS = 256
 
 
 def generator(

@@ -99,7 +99,7 @@ def _read(given: str, split: str, root: Path | None, how: ReadOptions, shape: Se
     if kind == ".npy" or kind in SUFFIXES:
         return read_unlabelled([path], shape, how.preprocessing)
     raise InputError(
-        f"source must be a name, an .npz file, a folder of images, a table (.csv, .parquet), an image or an .npy array, "
+        "source must be a name, an .npz file, a folder of images, a table (.csv, .parquet), an image or an .npy array, "
         f"got the file {given!r}: convert it"
     )
 

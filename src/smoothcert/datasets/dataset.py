@@ -47,6 +47,7 @@ class Dataset:
     num_classes: int
     input_range: tuple[float, float] | None
     class_names: tuple[str, ...]
+    label_column: str | None = None  # of a table
 
     def __post_init__(self) -> None:
         if self.split not in SPLITS:
@@ -85,6 +86,13 @@ class Dataset:
         """Nobody knows the truth about any input: they can be certified, and nothing is right or wrong."""
         return self.labels.shape == (len(self.inputs),) and bool((self.labels == UNKNOWN).all())
 
+    def require_labels(self, what: str) -> None:
+        """Refuse to do `what` without labels."""
+        if self.unlabelled:
+            raise InputError(
+                f"{what} needs labels, and {self.name} has none; give images in a folder per class, or arrays with y"
+            )
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Of one input."""
@@ -94,6 +102,11 @@ class Dataset:
     def preprocessing(self) -> Preprocessing:
         """What was done to the pixels of image files: the inputs are what came out."""
         return self.inputs.preparing if isinstance(self.inputs, LazyInputs) else Preprocessing()
+
+    @property
+    def prepares_images(self) -> bool:
+        """Whether the inputs are image files, which can be resized and cropped."""
+        return isinstance(self.inputs, LazyInputs) and self.inputs.prepared(self.preprocessing) is not None
 
     def prepared(self, how: Preprocessing) -> "Dataset":
         """The same images resized and cropped otherwise; refused for inputs that are not image files."""

@@ -38,7 +38,7 @@ class ImageFiles(LazyInputs):
     shown_in: str = ""  # a folder that users see before the names, and that identifies nothing
 
     @cached_property
-    def shape(self) -> tuple[int, ...]:  # type: ignore[override]
+    def shape(self) -> tuple[int, ...]:
         """(N, C, H, W); the size is that of the first image where preparing does not settle it."""
         size = self.how.size
         if size is None:
@@ -98,8 +98,8 @@ class ImageFiles(LazyInputs):
 def other_mode(path: Path, here: str, there: str) -> InputError:
     """The refusal of a colour image where grey ones are wanted, or the other way round."""
     return InputError(
-        f"{path} is {here} image where {there} ones are wanted; convert it yourself, so that you see what is certified, "
-        "or take another model"
+        f"{path} is {here} image where {there} ones are wanted; convert it yourself, so that you see what is "
+        "certified, or take another model"
     )
 
 

@@ -91,18 +91,6 @@ class Preprocessing:
             raise InputError(f"this version cannot prepare images by {dict(fields or {})!r}; take the one that did")
         return cls(**given)
 
-    def in_words(self) -> str:
-        """As in "resized to 256 pixels on the shorter side (bilinear) and cropped to 224x224 at the centre"."""
-        words = []
-        if self.resize is not None:
-            sides = _sides(self.resize, "resize")
-            to = "{}x{} pixels" if len(sides) == 2 else "{} pixels on the shorter side"
-            words.append(f"resized to {to.format(*sides)} ({FILTER})")
-        if self.crop is not None:
-            sides = _sides(self.crop, "crop")
-            words.append(f"cropped to {sides[0]}x{sides[-1]} at the centre")
-        return " and ".join(words)
-
     def _resized(self, size: Size) -> Size:
         if self.resize is None:
             return size

@@ -39,7 +39,7 @@ def read_table(path: Path, split: str, label_column: str | None = None) -> Datas
     if chosen is None:
         return Dataset(name, split, x, np.full(len(x), UNKNOWN, dtype=np.int64), 0, None, ())
     labels, names = _labels(path, chosen, frame[chosen])
-    return Dataset(name, split, x, labels, len(names), None, names)
+    return Dataset(name, split, x, labels, len(names), None, names, chosen)
 
 
 def _read(path: Path) -> Any:
@@ -86,7 +86,8 @@ def _features(path: Path, frame: Any) -> Any:
     if not np.isfinite(x).all():
         row, place = (int(found[0]) for found in np.nonzero(~np.isfinite(x)))
         raise InputError(
-            f"column {frame.columns[place]!r} of {path} has no finite number in row {row}; fill it, or leave the row out"
+            f"column {frame.columns[place]!r} of {path} has no finite number in row {row}; fill it, or leave the "
+            "row out"
         )
     return np.ascontiguousarray(x)
 
@@ -106,7 +107,8 @@ def _labels(path: Path, name: str, column: Any) -> tuple[Any, tuple[str, ...]]:
         return np.array(values, dtype=np.int64), tuple(str(label) for label in range(max(kinds) + 1))
     if column.dtype.kind == "f":
         raise InputError(
-            f"column {name!r} of {path} holds {column.dtype}, not classes; give the column of the labels as --label-column"
+            f"column {name!r} of {path} holds {column.dtype}, not classes; give the column of the labels as "
+            "--label-column"
         )
     number = {value: label for label, value in enumerate(kinds)}
     return np.array([number[value] for value in values], dtype=np.int64), tuple(visible(str(value)) for value in kinds)

@@ -1,4 +1,4 @@
-"""What is looked at before a model is trusted: that it is a fixed function, and whether its calls may be smaller."""
+"""What is looked at before a model is trusted: that it is a fixed function, and what its calls may look like."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from smoothcert.core.model import Model
-from smoothcert.core.randomness import BLOCK, generator, input_id
-from smoothcert.engine.backends.base import in_calls_of
+from smoothcert.core.randomness import BLOCK, RowStream, input_id
+from smoothcert.engine.backends.base import in_calls_of, rows_are_independent
 from smoothcert.engine.classifier import check_fixed
 from smoothcert.engine.model_errors import explained
 from smoothcert.noise import Noise
@@ -18,10 +18,16 @@ from smoothcert.noise import Noise
 if TYPE_CHECKING:
     from smoothcert.engine.compiled import Compiled
 
+CHECKED = BLOCK
+"""Draws that tell whether a model is a fixed function."""
+
+MOST_PACKED = 1024
+"""Draws that tell at most whether draws may share a call of a function."""
+
 
 @dataclass(frozen=True, eq=False)
 class FixedFunctionCheck:
-    """Refuses a model whose answer is not a fixed function of one input: on one block of draws around `x`."""
+    """Refuses a model whose answer is not a fixed function of one input: on some draws around `x`."""
 
     x: Tensor
     noise: Noise
@@ -29,12 +35,31 @@ class FixedFunctionCheck:
 
     def run(self, compiled: Compiled, runner: Model) -> None:
         """Raise InputError, or return."""
-        device, x = compiled.device, self.x.to(compiled.device)
-        stream = generator(self.seed, input_id(x), "check", 0, device)
-        block = self.noise.draw(x.expand(BLOCK, *x.shape), stream)
-        rows = compiled.task.rows
-        with torch.autocast(device.type, enabled=False), explained(compiled.model, min(rows, BLOCK), compiled.shape):
-            check_fixed(runner, block, rows, compiled.num_classes)
+        rows, device = min(compiled.task.rows, CHECKED), compiled.device
+        with torch.autocast(device.type, enabled=False), explained(compiled.model, rows, compiled.shape):
+            check_fixed(runner, _draws(self, CHECKED, device), rows, compiled.num_classes)
+
+
+@dataclass(frozen=True, eq=False)
+class PackingCheck:
+    """Whether a row gets the same scores, to the last bit, at any place and in any company (`rows_are_independent`)."""
+
+    x: Tensor
+    noise: Noise
+    seed: int
+
+    @torch.inference_mode()
+    def run(self, compiled: Compiled, runner: Model) -> bool:
+        """Whether draws of several requests may share a call."""
+        rows = compiled.task.rows if compiled.padded else min(compiled.task.rows, MOST_PACKED)
+        with torch.autocast(compiled.device.type, enabled=False):
+            return rows_are_independent(runner, _draws(self, rows, compiled.device), padded=compiled.padded)
+
+
+def _draws(of: FixedFunctionCheck | PackingCheck, rows: int, device: torch.device) -> Tensor:
+    draws = torch.empty(rows, *of.x.shape, device=device)
+    of.noise.draw_rows(of.x.to(device), RowStream(of.seed, input_id(of.x), "check"), 0, draws)
+    return draws
 
 
 @dataclass(frozen=True)
@@ -49,7 +74,7 @@ class SplitCheck:
 
     @torch.inference_mode()
     def run(self, compiled: Compiled, runner: Model) -> bool:
-        """Whether blocks may be split into parts of so many rows."""
+        """Whether calls may have so many rows."""
         try:
             small, x = in_calls_of(runner, self.rows), compiled.task.probe()
             if small is None:

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
-from smoothcert.models import fingerprint
+from smoothcert.models import OwnPrecision, fingerprint, precision_of
 
 
 class SklearnClassifier:
@@ -71,8 +71,8 @@ def snapshot(model: Model, device: torch.device) -> Model:
 def describe(model: Model) -> dict[str, Any]:
     """What identifies the classifier in a certificate. A bare function has no fingerprint, and it says so."""
     if isinstance(model, nn.Module):
-        dtypes = sorted({str(p.dtype).removeprefix("torch.") for p in model.parameters()})
-        return {"kind": type(model).__name__, "fingerprint": fingerprint(model), "dtype": ",".join(dtypes)}
+        kind = type(model.module if isinstance(model, OwnPrecision) else model).__name__
+        return {"kind": kind, "fingerprint": fingerprint(model), "dtype": precision_of(model)}
     kind = getattr(model, "__qualname__", type(model).__name__)
     return {"kind": kind, "fingerprint": getattr(model, "fingerprint", None)}
 

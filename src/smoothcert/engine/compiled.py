@@ -8,20 +8,21 @@ from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
-from smoothcert.core.randomness import BLOCK, generator, input_id
-from smoothcert.engine.backends import AUTO, BACKENDS, BackendTask, Executable, default_rows, prepare, same_votes
-from smoothcert.engine.backends.auto import fastest
+from smoothcert.core.randomness import generator, input_id
+from smoothcert.engine.backends import AUTO, BACKENDS, BackendTask, Executable, default_rows, prepare
+from smoothcert.engine.backends.auto import Say, fastest
 from smoothcert.engine.classifier import describe, snapshot
 from smoothcert.engine.model_errors import explained
 from smoothcert.engine.model_watch import ModelWatch
 from smoothcert.engine.pools.base import refuse_another_identity
 from smoothcert.engine.pools.threads import default_workers
-from smoothcert.models import fingerprint
+from smoothcert.models import Foreign, fingerprint
 from smoothcert.noise import Noise
 
 CALIBRATION_ROWS = 512
@@ -75,6 +76,11 @@ class Compiled:
     def rows(self) -> int:
         """Of one call."""
         return self.executable.rows or self.task.rows
+
+    @property
+    def padded(self) -> bool:
+        """Whether calls of fewer rows are padded, so that the model always sees one of few shapes."""
+        return self.device.type == "cpu" and isinstance(self.model, nn.Module) and self.executable.rows is None
 
     @property
     def note(self) -> str | None:
@@ -132,14 +138,14 @@ class ModelCompiler:
         self._identity: object = None  # of the model that is kept
         self._watch: ModelWatch | None = None
 
-    def compile(self, shape: Shape | None) -> Compiled:
-        """For inputs of this shape; without one only where the shape decides nothing."""
+    def compile(self, shape: Shape | None, say: Say = lambda _: None) -> Compiled:
+        """For inputs of this shape; without one only where the shape decides nothing. `say` hears what is measured."""
         with self._lock:
             if not self._is_current():
                 self._kept.clear()
                 self._watch, self._identity = None, None
             if shape not in self._kept:
-                self._kept[shape] = self._compile(shape)
+                self._kept[shape] = self._compile(shape, say)
             self._kept.move_to_end(shape)
             while len(self._kept) > SHAPES:
                 self._kept.popitem(last=False)
@@ -168,9 +174,9 @@ class ModelCompiler:
         self._watch = watch if same else None
         return same
 
-    def _compile(self, shape: Shape | None) -> Compiled:
+    def _compile(self, shape: Shape | None, say: Say) -> Compiled:
         model = self._model
-        if shape is None and isinstance(model, nn.Module) and self._needs_shape():
+        if shape is None and self._needs_shape():
             raise InputError(
                 "how this model is run depends on the shape of its inputs: give input_shape to Smoothed, or inputs: "
                 "describe(x)"
@@ -183,16 +189,16 @@ class ModelCompiler:
         if self._kept and identity != self._identity:  # it changed just now
             self._kept.clear()
         self._watch, self._identity = (watch if identity is not None else None), identity
-        rows = self._rows or default_rows(private, self._device)
+        rows = self._rows or default_rows(private, self._device, shape or ())
         named = identity if isinstance(private, nn.Module) else None
         task = BackendTask(private, named, self._device, shape or (), rows)
         with explained(private, rows, shape or ()):
-            task, backend, executable, workers = self._prepared(task)
-        threads = threads_of(model, self._device, workers)
+            task, backend, executable, workers = self._prepared(task, say)
+        threads = threads_of(self._device)
         description = about | _circumstances(task, threads) | {"backend": executable.description}
         return Compiled(task, backend, executable, self._num_classes, workers, threads, description)
 
-    def _prepared(self, task: BackendTask) -> tuple[BackendTask, str, Executable, int]:
+    def _prepared(self, task: BackendTask, say: Say) -> tuple[BackendTask, str, Executable, int]:
         """In which shape, by which backend, as what, and by how many workers it is run."""
         backend, executable, rows = self._backend, None, task.rows
         workers = self._workers or default_workers(self._model, self._device)
@@ -200,18 +206,12 @@ class ModelCompiler:
             # What has no fingerprint could be measured anew, and come out otherwise, at every call.
             backend = "eager"
             if task.fingerprint is not None and self._device.type == "cpu":
-                chosen = fastest(task, rows=self._rows, workers=self._workers, cores=workers)
+                chosen = fastest(task, rows=self._rows, workers=self._workers, cores=workers, say=say)
                 task, executable, workers = chosen.task, chosen.executable, chosen.workers
                 backend = str(executable.description["name"])
         elif BACKENDS[backend].int8:
             task = dataclasses.replace(task, calibration=self._noisy_calibration(rows))
         if executable is None:
-            executable = prepare(backend, task)
-        shared = task.rows > BLOCK and self._device.type == "cpu" and isinstance(task.model, nn.Module)
-        if shared and task.shape and not same_votes(executable, task):
-            task = task.with_rows(BLOCK)
-            if task.calibration is not None:  # as for whoever asks for so many rows at once: the same classifier
-                task = dataclasses.replace(task, calibration=self._noisy_calibration(BLOCK))
             executable = prepare(backend, task)
         return task, backend, executable, workers
 
@@ -228,16 +228,17 @@ class ModelCompiler:
         return self._noise.for_inputs(x).draw(x, stream)
 
     def _needs_shape(self) -> bool:
-        """Whether how it is run depends on the shape: a backend, folded norms, or a probe of several blocks."""
-        assert isinstance(self._model, nn.Module)
-        several = self._device.type == "cpu" and (self._rows or default_rows(self._model, self._device)) > BLOCK
-        return self._backend != "eager" or several or any(isinstance(m, _NORMS) for m in self._model.modules())
+        """Whether how it is run depends on the shape: a backend, folded norms, or how many rows a function gets."""
+        if not isinstance(self._model, nn.Module):
+            return self._rows is None and self._device.type == "cpu"
+        return self._backend != "eager" or any(isinstance(m, (*_NORMS, Foreign)) for m in self._model.modules())
 
 
-def threads_of(model: Model, device: torch.device, workers: int) -> int:
-    """Threads of torch in a worker: one on a CPU, but all for a function, which nobody else runs meanwhile."""
-    one_core = device.type == "cpu" and (isinstance(model, nn.Module) or workers > 1)
-    return 1 if one_core else torch.get_num_threads()
+def threads_of(device: torch.device) -> int:
+    """Threads of torch in a worker: one on a CPU. Several that wait for each other are many times slower where the
+    machine is busy, also for a function; whose calls may overlap is run faster by more workers.
+    """
+    return 1 if device.type == "cpu" else torch.get_num_threads()
 
 
 def _circumstances(task: BackendTask, threads: int) -> dict[str, Any]:
@@ -251,4 +252,5 @@ def _circumstances(task: BackendTask, threads: int) -> dict[str, Any]:
         "deterministic": on_cpu or torch.are_deterministic_algorithms_enabled(),
         "matmul": torch.get_float32_matmul_precision(),
         "torch": torch.__version__,
+        "numpy": np.__version__,  # noise without a grid is computed by it
     }

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
 
 from smoothcert.core.randomness import input_id
-from smoothcert.engine.checks import FixedFunctionCheck, SplitCheck
+from smoothcert.engine.checks import FixedFunctionCheck, PackingCheck, SplitCheck
 from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Session
@@ -23,9 +23,24 @@ from smoothcert.procedures import Conversation
 from smoothcert.procedures.certificate import Answered
 
 Result = TypeVar("Result", bound=Answered)
-Checked = WeakKeyDictionary[Compiled, dict[int, bool]]
-"""Models that were found to be fixed functions, and by number of rows whether blocks may be split into such calls."""
-MOST_SHAPES = 4  # of split calls: a backend may need a network of its own for each
+SMALLEST_CALL, SMALL_STEP, STEP = 16, 8, 32  # rows; smaller calls, and finer steps, cost more than they save
+
+
+@dataclass
+class Found:
+    """What was found out about a model that is a fixed function.
+
+    Args:
+        packed: whether draws of several requests may share a call; None: not known yet.
+        sizes: by number of rows, whether calls of so many give the same scores to the last bit.
+    """
+
+    packed: bool | None = None
+    sizes: dict[int, bool] = field(default_factory=dict)
+
+
+Checked = WeakKeyDictionary[Compiled, Found]
+"""Models that were found to be fixed functions."""
 
 
 @dataclass(frozen=True)
@@ -70,7 +85,7 @@ class Drawing:
                     yield InputProgress(row, x.clone(), noise, input_id(x), conversation(noise))
 
             for progress, answer in sampler.run(inputs(), on_draws):
-                yield progress.row, self._filled(progress, answer)
+                yield progress.row, self.filled(answer, progress.noise, progress.input_id, self.seed)
 
     def conversations(
         self,
@@ -81,8 +96,8 @@ class Drawing:
     ) -> Iterator[tuple[InputProgress[Result], Result]]:
         """Each conversation that `inputs` bring, with its answer as soon as it is there; until they bring none.
 
-        `example` is an input, (1, ...), to look at the model with. `on_batch` hears of every batch that is handed out:
-        how many rows it has, and how many it has room for.
+        `example` are inputs, (B, ...), to look at the model with: two, if several will be asked about at once. `on_batch`
+        hears of every batch that is handed out how many rows it has, and how many it has room for.
         """
         with self.pool.open(self.compiled) as session:
             watched = WatchedSession(session, on_batch)
@@ -97,17 +112,20 @@ class Drawing:
             session=session,
             seed=self.seed,
             rows_per_call=self.compiled.rows,
-            may_split=lambda rows: not first_call and self._may_split(session, rows),
+            packed=self._packed(session, batch, noise, first_call=first_call),
+            call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
             member_calls=member_calls,
         )
 
-    def _filled(self, progress: InputProgress[Result], answer: Result) -> Result:
+    def filled(self, answer: Result, noise: Noise, input_id: str, seed: int) -> Result:
+        """The answer with what a conversation cannot know."""
         return dataclasses.replace(
             answer,
-            noise=progress.noise.describe(),
+            noise=noise.describe(),
             classifier=self.compiled.description,
-            seed=self.seed,
-            input_id=progress.input_id,
+            seed=seed,
+            stream=noise.stream_kind(self.compiled.device),
+            input_id=input_id,
         )
 
     def _check(self, session: Session, x: Tensor, noise: Noise) -> None:
@@ -115,22 +133,42 @@ class Drawing:
         if self.compiled in self.checked and self.compiled.description["fingerprint"] is not None:
             return
         session.map([FixedFunctionCheck(x.clone(), noise, self.seed)])
-        self.checked.setdefault(self.compiled, {})
+        self.checked.setdefault(self.compiled, Found())
 
-    def _may_split(self, session: Session, rows: int) -> bool:
-        """Whether blocks may be split into calls of so many rows; found out once for each number of rows.
+    def _packed(self, session: Session, batch: Tensor, noise: Noise, *, first_call: bool) -> bool:
+        """Whether draws of several requests may share a call; found out once.
+
+        Of one input there is one request at a time: only several workers gain from cutting it as it suits them, and not
+        at the first call, because who asks once would pay more for finding out than is won.
+        """
+        compiled, found = self.compiled, self.checked[self.compiled]
+        if compiled.device.type != "cpu":
+            return True
+        if found.packed is None and (len(batch) > 1 or (compiled.workers > 1 and not first_call)):
+            (found.packed,) = session.map([PackingCheck(batch[0].clone(), noise, self.seed)])
+        return bool(found.packed)
+
+    def _call_rows(self, session: Session, rows: int, *, may_look: bool) -> int:
+        """In a call of how many rows so many may be run; whether a number will do is found out once.
 
         Not at the first call: who asks once would pay more for finding out than is won.
         """
-        known = self.checked[self.compiled]
-        if self.compiled.executable.rows is not None or (rows not in known and len(known) >= MOST_SHAPES):
-            return False
-        if rows not in known:
-            (known[rows],) = session.map([SplitCheck(rows)])
-        return known[rows]
+        compiled, sizes = self.compiled, self.checked[self.compiled].sizes
+        if not compiled.padded:
+            return rows
+        wanted = call_size(rows)
+        if may_look and wanted < compiled.rows and wanted not in sizes and len(sizes) < compiled.executable.sizes:
+            (sizes[wanted],) = session.map([SplitCheck(wanted)])
+        return min([size for size, same in sizes.items() if same and size >= rows], default=compiled.rows)
 
     def _noises(self, session: Session, batch: Tensor) -> Iterable[Noise]:
         bound = self.noise.for_inputs(batch)
         if self.search is None:
             return [bound] * len(batch)
         return self.search.noises(session.map, self.compiled, batch, bound, seed=self.seed)
+
+
+def call_size(rows: int) -> int:
+    """Rows of a call for at least so many: of few numbers, because each must be looked at before."""
+    step = SMALL_STEP if rows <= 2 * STEP else STEP
+    return max(SMALLEST_CALL, -(-rows // step) * step)

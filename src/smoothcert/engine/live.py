@@ -194,7 +194,8 @@ class LiveEngine:
     def __init__(
         self, smoothed: Smoothed, example: Tensor, *, on_batch: Callable[[int, int], None] = lambda rows, of: None
     ) -> None:
-        self._drawing, self._example, self._on_batch = smoothed.drawing(example), example, on_batch
+        self._drawing, self._on_batch = smoothed.drawing(example), on_batch
+        self._example = example[:1].expand(2, *example.shape[1:])  # two: several questions will share calls
         # Where a row's scores depend on its company, a cut between full calls leaves every row its company.
         self._unit = math.lcm(BLOCK, self._drawing.compiled.rows)
         self._questions = Questions(self._unit, self._end)
@@ -253,11 +254,5 @@ class LiveEngine:
     def _end(self, question: Question) -> None:
         outcome = question.outcome
         if isinstance(outcome, Certificate):
-            outcome = dataclasses.replace(
-                outcome,
-                noise=question.noise.describe(),
-                classifier=self._drawing.compiled.description,
-                seed=question.seed,
-                input_id=question.input_id,
-            )
+            outcome = self._drawing.filled(outcome, question.noise, question.input_id, question.seed)
         question.on_end(None if question.given_up and outcome is None else outcome)

@@ -61,7 +61,7 @@ def _way_out(model: Model, shape: Sequence[int]) -> str:
     types = {p.dtype for p in model.parameters() if p.is_floating_point()} if isinstance(model, nn.Module) else set()
     if types and types != {torch.float32}:
         names = ", ".join(sorted(str(one).removeprefix("torch.") for one in types))
-        return f"its weights are {names}: call model.float(), or convert inputs inside the model"
+        return f"its weights are {names}: convert them to one kind, as in model.float(), or inputs inside the model"
     if len(shape) == 3 and shape[2] in (1, 3) and shape[0] > 4:
         return "if these are images with the channels last, give x.permute(0, 3, 1, 2)"
     return "try it on such a batch by itself, and give inputs of the shape that it was made for"

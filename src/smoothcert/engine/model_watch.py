@@ -10,6 +10,7 @@ from __future__ import annotations
 import types
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
 from operator import is_
 from typing import Any
 
@@ -23,6 +24,10 @@ Array = np.ndarray[Any, Any]
 _WELL_KNOWN = {"torch", "numpy", "smoothcert", "builtins", "typing", "abc", "collections"}
 _CONTAINERS = (Tensor, np.ndarray, dict, list, tuple, set, nn.Module)
 
+_WEIGHTS = np.random.default_rng(0).integers(0, 2**64, 2**15, dtype=np.uint64) | np.uint64(1)
+"""Of a sum modulo 2^64, which is faster than a CRC. They are odd, so that another word is another sum, and random, so
+that words which change places are noticed, too, but for once in 2^64."""
+
 
 class ModelWatch:
     """What a module was at one moment, and whether it still is.
@@ -35,12 +40,17 @@ class ModelWatch:
     def __init__(self, model: nn.Module) -> None:
         self._seen: dict[int, object] = {}  # holds the objects, lest an id be given away again
         self._empty: list[Any] = []
-        self._mappings: list[tuple[Mapping[Any, Any], list[Any], tuple[Any, ...]]] = []
-        self._lists: list[tuple[list[Any], tuple[Any, ...]]] = []
+        # Contents one behind the other, so that all are compared in one go: objects by identity, sizes by number.
+        self._mappings: list[Mapping[Any, Any]] = []
+        self._lists: list[list[Any]] = []
+        self._keys: list[Any] = []
+        self._values: list[Any] = []
+        self._items: list[Any] = []
         self._sets: list[tuple[set[Any], frozenset[Any]]] = []
         self._globals: list[tuple[Mapping[str, Any], str, Any]] = []
         self._tensors: list[Tensor] = []
-        self._views: list[memoryview] = []  # of the bytes of those on the CPU
+        self._words: list[Array] = []  # those on the CPU, as 64-bit numbers
+        self._tails: list[memoryview] = []  # and the bytes that are left of them
         self._others: list[Tensor | Array] = []  # whose bytes are not in one piece of memory here
         waiting: list[Any] = [every_module._global_forward_hooks, every_module._global_forward_pre_hooks, model]
         while waiting:
@@ -48,24 +58,27 @@ class ModelWatch:
             if id(value) not in self._seen:
                 self._seen[id(value)] = value
                 waiting += self._add(value)
+        self._sizes = self._count()
         self._places, self._sums = self._look(), self._read()
 
     def unchanged(self) -> bool:
         """Whether all that was looked at is as it was."""
-        if any(self._empty):
+        if any(self._empty) or self._count() != self._sizes:
             return False
-        for mapping, keys, values in self._mappings:
-            if list(mapping) != keys or not all(map(is_, mapping.values(), values)):
-                return False
-        for items, held in self._lists:
-            if len(items) != len(held) or not all(map(is_, items, held)):
-                return False
+        every = chain.from_iterable
+        values = every(mapping.values() for mapping in self._mappings)
+        held = ((every(self._mappings), self._keys), (values, self._values), (every(self._lists), self._items))
+        if not all(all(map(is_, now, then)) for now, then in held):
+            return False
         if any(scope.get(name) is not held for scope, name, held in self._globals):
             return False
         if any(members != held for members, held in self._sets):
             return False
         # First the places: only then is the memory that is read still there.
         return self._look() == self._places and self._read() == self._sums
+
+    def _count(self) -> list[int]:
+        return [*map(len, self._mappings), *map(len, self._lists)]
 
     def _look(self) -> Any:
         """What tensors say of themselves at once."""
@@ -81,8 +94,9 @@ class ModelWatch:
 
     def _read(self) -> list[int]:
         """A checksum of the bytes of each."""
-        crc32 = zlib.crc32
-        return [crc32(view) for view in self._views] + [_checksum(other) for other in self._others]
+        dot, weights = np.dot, _WEIGHTS
+        found = [dot(words, weights[: len(words)]) for words in self._words]
+        return found + [zlib.crc32(tail) for tail in self._tails] + [_checksum(other) for other in self._others]
 
     def _add(self, value: Any) -> Iterable[Any]:
         """Keep what a value is now; returns what is to be looked at because of it."""
@@ -91,8 +105,9 @@ class ModelWatch:
         elif isinstance(value, dict):
             return self._add_mapping(value)
         elif isinstance(value, list):
-            self._lists.append((value, tuple(value)))
-            return value
+            self._lists.append(value)
+            self._items += value
+            return tuple(value)
         elif isinstance(value, set):
             self._sets.append((value, frozenset(value)))
         elif isinstance(value, tuple):
@@ -100,7 +115,9 @@ class ModelWatch:
         elif isinstance(value, type):
             return self._add_class(value)
         elif (hasattr(value, "__dict__") and not callable(value)) or isinstance(value, nn.Module):
-            return (vars(value), type(value))
+            # TorchScript keeps its weights where `vars` does not look.
+            hidden = isinstance(value, torch.jit.ScriptModule)
+            return (*value.parameters(), *value.buffers()) if hidden else (vars(value), type(value))
         return ()
 
     def _add_numbers(self, value: Tensor | Array) -> None:
@@ -108,7 +125,12 @@ class ModelWatch:
         if isinstance(value, Tensor) and tracked:
             self._tensors.append(value)
         if isinstance(value, Tensor) and tracked and value.device.type == "cpu" and value.numel() and _dense(value):
-            self._views.append(value.detach().as_strided((value.numel(),), (1,)).view(torch.uint8).numpy().data)
+            content = value.detach().as_strided((value.numel(),), (1,)).view(torch.uint8).numpy()
+            whole = len(content) // 8 * 8
+            words = content[:whole].view(np.uint64)
+            self._words += [words[start : start + len(_WEIGHTS)] for start in range(0, len(words), len(_WEIGHTS))]
+            if whole < len(content):
+                self._tails.append(content[whole:].data)
         else:
             self._others.append(value)
 
@@ -116,14 +138,19 @@ class ModelWatch:
         if not value:
             self._empty.append(value)
         else:
-            self._mappings.append((value, list(value), tuple(value.values())))
+            self._keep(value)
         return value.values()
+
+    def _keep(self, mapping: Mapping[Any, Any]) -> None:
+        self._mappings.append(mapping)
+        self._keys += mapping
+        self._values += mapping.values()
 
     def _add_class(self, kind: type) -> Iterable[Any]:
         if kind.__module__.partition(".")[0] in _WELL_KNOWN:
             return ()
         found: list[Any] = [*kind.__bases__]
-        self._mappings.append((vars(kind), list(vars(kind)), tuple(vars(kind).values())))
+        self._keep(vars(kind))
         for part in tuple(vars(kind).values()):
             if isinstance(part, _CONTAINERS):
                 found.append(part)

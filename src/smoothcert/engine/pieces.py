@@ -1,4 +1,4 @@
-"""The unit of work that pools carry: some rows of one block of draws of one input, and what they add up to.
+"""The unit of work that pools carry: some draws of one input, and what they add up to.
 
 A piece is self-contained: whoever holds the compiled model can evaluate it, here or on another machine, now or a second
 time, and gets the same votes.
@@ -6,14 +6,18 @@ time, and gets the same votes.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor
 
+from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
-from smoothcert.core.randomness import BLOCK, generator
+from smoothcert.core.randomness import RowStream
 from smoothcert.engine.backends.base import in_calls_of
 from smoothcert.engine.classifier import score
 from smoothcert.engine.model_errors import naming_batch_size
@@ -23,10 +27,12 @@ from smoothcert.stats.tally import SCORE_UNIT
 if TYPE_CHECKING:
     from smoothcert.engine.compiled import Compiled
 
+Whole = NDArray[np.int64]
+
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """Draws `first` to `first + rows` of one block.
+    """Draws number `first` to `first + rows` of one input for one purpose.
 
     Args:
         x: one input, (...), on the CPU.
@@ -35,9 +41,8 @@ class Piece:
         seed: of the smoothed classifier.
         purpose: what the draws are for; purposes never share a draw.
         inverse_temperature: of the softmax, if scores are wanted beside the votes.
-        block: number of the block among those of its input and purpose.
-        rows: how many draws of the block.
-        first: which of them comes first.
+        first: which draw comes first, among those of its input and purpose.
+        rows: how many draws.
     """
 
     x: Tensor
@@ -46,15 +51,13 @@ class Piece:
     seed: int
     purpose: str
     inverse_temperature: float | None
-    block: int
+    first: int
     rows: int
-    first: int = 0
 
-    def draw(self, device: torch.device) -> Tensor:
-        """The noisy inputs, (rows, ...). Noise is drawn for the whole block, so that a row's noise is its own."""
-        stream = generator(self.seed, self.input_id, self.purpose, self.block, device)
-        x = self.x.to(device)
-        return self.noise.draw(x.expand(BLOCK, *x.shape), stream)[self.first : self.first + self.rows]
+    def draw(self, out: Tensor) -> None:
+        """The noisy inputs, into out (rows, ...). A draw's noise is its own, whatever is drawn beside it."""
+        stream = RowStream(self.seed, self.input_id, self.purpose)
+        self.noise.draw_rows(self.x.to(out.device), stream, self.first, out)
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +65,19 @@ class Counts:
     """What a batch came to.
 
     Args:
-        by_piece: (pieces, 4, C) whole numbers: votes, score sums, score squares, and broken scores; on the device.
+        votes: (pieces, C).
+        scores: (pieces, 2, C) sums and sums of squares, in units; None where no piece wants them.
         member_calls: of an ensemble, how many noisy inputs each member was asked about.
     """
 
-    by_piece: Tensor
+    votes: Whole
+    scores: Whole | None = None
     member_calls: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, eq=False)
 class Batch:
-    """Pieces that go through the model together, `rows_per_call` rows at a time."""
+    """Pieces that go through the model together, in calls of at most `rows_per_call` rows."""
 
     pieces: tuple[Piece, ...]
     rows_per_call: int
@@ -86,27 +91,56 @@ class Batch:
         assert sized is not None, "a shape in which the model cannot be run was asked for"
         # The caller's autocast would reach only some threads; a model in another precision says so by itself.
         with torch.autocast(device.type, enabled=False), naming_batch_size(self.rows_per_call, compiled.shape):
-            noisy = [piece.draw(device) for piece in self.pieces]
-            batch = noisy[0] if len(noisy) == 1 else torch.cat(noisy)  # (rows of all pieces, ...)
-            chunks = [score(sized, chunk, classes) for chunk in torch.split(batch, self.rows_per_call)]
-            scores = chunks[0] if len(chunks) == 1 else torch.cat(chunks)
-            parts = zip(self.pieces, torch.split(scores, [piece.rows for piece in self.pieces]), strict=True)
-            counts = torch.stack([_counts(part, piece.inverse_temperature) for piece, part in parts])
+            noisy = self._draw(device)
+            if len(noisy) <= self.rows_per_call:
+                scores = score(sized, noisy, classes)
+            else:
+                scores = torch.cat([score(sized, part, classes) for part in torch.split(noisy, self.rows_per_call)])
         after = getattr(runner, "member_calls", ())
-        return Counts(counts, tuple(b - a for a, b in zip(before, after, strict=True)))
+        calls = tuple(b - a for a, b in zip(before, after, strict=True))
+        return Counts(*count(scores, self.pieces), calls)
+
+    def _draw(self, device: torch.device) -> Tensor:
+        """The noisy inputs of all pieces, (rows of all, ...)."""
+        sizes = [piece.rows for piece in self.pieces]
+        noisy = torch.empty(sum(sizes), *self.pieces[0].x.shape, device=device)
+        for piece, part in zip(self.pieces, torch.split(noisy, sizes), strict=True):
+            piece.draw(part)
+        return noisy
 
 
-def _counts(scores: Tensor, inverse_temperature: float | None) -> Tensor:
-    """Votes, score sums and squares, and the number of broken entries, of one piece: (4, C) whole numbers."""
-    rows, classes = scores.shape
-    counts = torch.zeros(4, classes, dtype=torch.int64, device=scores.device)
-    counts[0].index_add_(0, scores.argmax(dim=1), torch.ones(rows, dtype=torch.int64, device=scores.device))
-    broken = ~torch.isfinite(scores)
-    if inverse_temperature is not None:
-        logits = scores.double()
-        shares = torch.softmax(inverse_temperature * (logits - logits.amax(dim=1, keepdim=True)), dim=1)
-        broken = broken | ~torch.isfinite(shares)
-        units = (shares / SCORE_UNIT).floor().long()  # (rows, C)
-        counts[1], counts[2] = units.sum(dim=0), units.square().sum(dim=0)
-    counts[3] = broken.sum()
-    return counts
+def count(scores: Tensor, pieces: Sequence[Piece]) -> tuple[Whole, Whole | None]:
+    """Votes and, where they are wanted, sums of scores, by piece: scores (rows of all pieces, C) are fetched once.
+
+    On the CPU by numpy: threads of torch would wait for each other longer than it takes.
+    """
+    found: NDArray[Any] = scores.cpu().numpy() if scores.dtype != torch.bfloat16 else scores.float().cpu().numpy()
+    classes, sizes = found.shape[1], [piece.rows for piece in pieces]
+    if not np.isfinite(found).all():
+        raise _broken()
+    answers = found.argmax(axis=1)  # (rows of all,)
+    if len(sizes) > 1:
+        answers += np.repeat(np.arange(0, len(sizes) * classes, classes), sizes)
+    votes = np.bincount(answers, minlength=len(sizes) * classes).reshape(len(sizes), classes)
+    if all(piece.inverse_temperature is None for piece in pieces):
+        return votes, None
+    soft = np.zeros((len(sizes), 2, classes), dtype=np.int64)
+    for number, (piece, part) in enumerate(zip(pieces, torch.split(scores, sizes), strict=True)):
+        if piece.inverse_temperature is not None:
+            soft[number] = _soft(part, piece.inverse_temperature)
+    return votes, soft
+
+
+def _soft(scores: Tensor, inverse_temperature: float) -> Whole:
+    """Sums and sums of squares of the shares of classes, in units, (2, C)."""
+    logits = scores.double()
+    shares = torch.softmax(inverse_temperature * (logits - logits.amax(dim=1, keepdim=True)), dim=1)
+    if not bool(torch.isfinite(shares).all()):
+        raise _broken()
+    units = (shares / SCORE_UNIT).floor().long()  # (rows, C)
+    sums: Whole = torch.stack([units.sum(dim=0), units.square().sum(dim=0)]).cpu().numpy()
+    return sums
+
+
+def _broken() -> InputError:
+    return InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")

@@ -1,23 +1,22 @@
 """Draws of many inputs become full batches become votes.
 
-Draws come in blocks of 128; what noise a block has depends on its name alone (`core.randomness`). One conversation per
-input says how many draws it asks for; whoever is decided leaves, and others fill the batch. Votes are counted on the
-device and fetched once per request, so memory does not grow with the number of draws.
+What noise a draw has depends on its number alone (`core.randomness`). One conversation per input says how many draws it
+asks for; whoever is decided leaves, and others fill the batch. Votes are counted where the model runs, so memory does
+not grow with the number of draws.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, TypeVar
 
+import numpy as np
 from torch import Tensor
 
-from smoothcert.core.errors import InputError
-from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.member_calls import MemberCalls
-from smoothcert.engine.pieces import Batch, Counts, Piece
+from smoothcert.engine.pieces import Batch, Counts, Piece, Whole
 from smoothcert.engine.pools import Session
 from smoothcert.noise import Noise
 from smoothcert.procedures import Ask, Conversation, answered
@@ -26,9 +25,8 @@ from smoothcert.stats import Tally
 
 Answer = TypeVar("Answer", bound=Answered)
 
-FLUSH = 4096
-"""Blocks whose squares of scores surely fit in 64 bits; then the count goes on in Python's own integers."""
-LEAST_PART, PART_STEP = 16, 8  # rows; smaller calls cost more than they save
+FLUSH = 2**20
+"""Draws whose squares of scores surely fit in 64 bits; then the count goes on in Python's own integers."""
 
 
 @dataclass(eq=False)
@@ -41,38 +39,37 @@ class InputProgress(Generic[Answer]):
     input_id: str
     conversation: Conversation[Answer]
     ask: Ask = field(init=False)
-    tally: Tally | None = None  # what was fetched of the current request
-    counts: Tensor | None = None  # (4, C) what was not: votes, score sums, score squares, broken rows; on the device
+    tally: Tally | None = None  # what was added up of the current request
+    counts: Whole | None = None  # (1 or 3, C) what was not yet: votes and, if wanted, score sums and squares
     missing: int = 0  # draws of the current request that are not counted yet
-    unfetched: int = 0  # draws in `counts`
-    unsent: deque[tuple[int, int]] = field(default_factory=deque)  # (block, rows to count)
-    used: dict[str, int] = field(default_factory=dict)  # blocks used so far, by purpose
+    uncounted: int = 0  # draws in `counts`
+    unsent: int = 0  # draws of the current request that were not handed out
+    used: dict[str, int] = field(default_factory=dict)  # draws handed out so far, by purpose
     answers: list[tuple[str, Tally]] = field(default_factory=list)  # all so far, for the record
     seed: int | None = None  # of its draws; None: the sampler's
 
     def request(self, ask: Ask) -> None:
-        """Lay out the blocks of a new request. A purpose goes on where it stopped: no draw is ever used twice."""
-        first = self.used.get(ask.purpose, 0)
-        blocks = -(-ask.n // BLOCK)
-        rows = [BLOCK] * (blocks - 1) + [ask.n - BLOCK * (blocks - 1)]
-        self.ask, self.tally, self.counts, self.missing, self.unfetched = ask, None, None, ask.n, 0
-        self.unsent = deque(enumerate(rows, start=first))
-        self.used[ask.purpose] = first + blocks
+        """Begin a new request. A purpose goes on where it stopped: no draw is ever used twice."""
+        self.ask, self.tally, self.counts, self.uncounted = ask, None, None, 0
+        self.missing = self.unsent = ask.n
 
-    def next_piece(self, seed: int) -> Piece:
-        """The next block of the current request, as a piece of work."""
-        block, rows = self.unsent.popleft()
+    def take(self, most: int, seed: int) -> Piece:
+        """The next draws of the current request, as a piece of work."""
+        rows, purpose = min(most, self.unsent), self.ask.purpose
+        first = self.used.get(purpose, 0)
+        self.unsent -= rows
+        self.used[purpose] = first + rows
         seed = seed if self.seed is None else self.seed
-        return Piece(self.x, self.input_id, self.noise, seed, self.ask.purpose, self.ask.beta, block, rows)
+        return Piece(self.x, self.input_id, self.noise, seed, purpose, self.ask.beta, first, rows)
 
-    def count(self, counts: Tensor, rows: int) -> None:
-        """Add the votes of some rows, on the device; fetch them at the end, and before 64 bits might not do."""
+    def count(self, counts: Whole, rows: int) -> None:
+        """Add what some draws came to; before 64 bits might not do, Python's integers take over."""
         self.counts = counts if self.counts is None else self.counts + counts
-        self.missing, self.unfetched = self.missing - rows, self.unfetched + rows
-        if not self.missing or self.unfetched >= FLUSH * BLOCK:
-            more = _tally(self.counts, self.ask)
+        self.missing, self.uncounted = self.missing - rows, self.uncounted + rows
+        if not self.missing or self.uncounted >= FLUSH:
+            more = Tally(*map(tuple, self.counts.tolist()))
             self.tally = more if self.tally is None else self.tally + more
-            self.counts, self.unfetched = None, 0
+            self.counts, self.uncounted = None, 0
 
 
 @dataclass(frozen=True)
@@ -82,16 +79,20 @@ class Sampler:
     Args:
         session: the pool at work on the compiled model.
         seed: of all draws.
-        rows_per_call: at most this many rows go through the model at once; whole blocks if it is above one.
-        may_split: asked where there are fewer blocks than workers: may blocks be split into calls of so many rows? Only
-            where a row gets the same scores, to the last bit, as in a full call.
+        rows_per_call: at most this many rows go through the model at once.
+        packed: whether a row gets the same scores, to the last bit, at any place and in any company. Only then do draws
+            of several requests share a call, and is a request cut where it suits. Else every request is run by itself,
+            in full calls and a rest, so that what a row's company is follows from what was asked for.
+        call_rows: of packed draws, told how many rows a batch has, and whether somebody is at work: in a call of how
+            many rows may they be run, with the same scores to the last bit? At least so many.
         member_calls: counts evaluations of an ensemble's members.
     """
 
     session: Session
     seed: int
     rows_per_call: int
-    may_split: Callable[[int], bool] = lambda _: False
+    packed: bool
+    call_rows: Callable[[int, bool], int]
     member_calls: MemberCalls = field(default_factory=MemberCalls)
 
     def run(
@@ -123,30 +124,36 @@ Sent = tuple[InputProgress[Any], Piece]
 
 
 class _Queue(Generic[Answer]):
-    """What is to be drawn next: blocks of inputs under way, oldest first; new inputs only when those have nothing."""
+    """What is to be drawn next: for inputs under way, oldest first; for new inputs only when those ask for nothing."""
 
     def __init__(self, sampler: Sampler, waiting: Iterator[InputProgress[Answer]]) -> None:
         self._sampler, self._waiting = sampler, waiting
         self.ready: deque[InputProgress[Answer]] = deque()
-        self._whole: deque[Sent] = deque()  # looked at already
-        self._parts: deque[tuple[Sent, int]] = deque()  # of blocks, and rows per call
         self._sent: dict[int, tuple[Batch, list[Sent]]] = {}
 
     def next_batch(self, under_way: int) -> Batch | None:
-        """Full batches; with fewer blocks than workers, parts of blocks."""
-        sampler = self._sampler
-        if not under_way and not self._parts and sampler.session.workers > 1:
-            self._look_ahead(sampler.session.workers)
-        if self._parts:
-            sent, rows = self._parts.popleft()
-            return self._send([sent], rows)
-        several = list(self._take(max(1, sampler.rows_per_call // BLOCK)))
-        return self._send(several, sampler.rows_per_call) if several else None
+        """A full batch; with draws for fewer than that per idle worker, an equal share of them."""
+        sampler, full = self._sampler, self._sampler.rows_per_call
+        if not sampler.packed:
+            return self._send(self._take(full, several=False), full) if self._available(1) else None
+        idle = max(1, sampler.session.workers - under_way)
+        available = self._available(idle * full)
+        if not available:
+            return None
+        rows = share = min(full, -(-available // idle))
+        size = full if share == full else sampler.call_rows(share, under_way > 0)
+        if size == full:  # a full call takes as long for a few rows
+            rows = min(full, available)
+        return self._send(self._take(rows, several=True), size)
 
-    def take_back(self, work: object, counts: Counts) -> Iterator[tuple[InputProgress[Answer], int, Tensor]]:
-        """What a batch came to, by input: the rows, and what they count, (4, C)."""
+    def take_back(self, work: object, counts: Counts) -> Iterator[tuple[InputProgress[Answer], int, Whole]]:
+        """What a batch came to, by input: the rows, and what they count, (1 or 3, C)."""
         _, sent = self._sent.pop(id(work))
-        for (progress, piece), found in zip(sent, counts.by_piece, strict=True):
+        for number, (progress, piece) in enumerate(sent):
+            found = counts.votes[number : number + 1]
+            if piece.inverse_temperature is not None:
+                assert counts.scores is not None
+                found = np.concatenate([found, counts.scores[number]])
             yield progress, piece.rows, found
 
     def _send(self, sent: list[Sent], rows_per_call: int) -> Batch:
@@ -154,52 +161,30 @@ class _Queue(Generic[Answer]):
         self._sent[id(batch)] = batch, sent
         return batch
 
-    def _look_ahead(self, workers: int) -> None:
-        """Nobody is at work: where there are blocks for some of the workers only, split them."""
-        self._whole.extend(self._new(workers - len(self._whole)))
-        if 0 < len(self._whole) < workers:
-            rows = part_rows([piece.rows for _, piece in self._whole], workers)
-            if rows < min(BLOCK, self._sampler.rows_per_call) and self._sampler.may_split(rows):
-                self._parts.extend((part, rows) for one in self._whole for part in _parts(one, rows))
-                self._whole.clear()
+    def _available(self, most: int) -> int:
+        """How many draws can be handed out now, if fewer than `most`; new inputs are begun for that."""
+        found = 0
+        for progress in self.ready:
+            found += progress.unsent
+            if found >= most:
+                return most
+        while found < most:
+            new = next(self._waiting, None)
+            if new is None:
+                return found
+            new.request(next(new.conversation))
+            self.ready.append(new)
+            found += new.unsent
+        return most
 
-    def _take(self, blocks: int) -> Iterator[Sent]:
-        for _ in range(min(blocks, len(self._whole))):
-            yield self._whole.popleft()
-            blocks -= 1
-        yield from self._new(blocks)
-
-    def _new(self, blocks: int) -> Iterator[Sent]:
-        for _ in range(blocks):
-            if not self.ready:
-                progress = next(self._waiting, None)
-                if progress is None:
-                    return
-                progress.request(next(progress.conversation))
-                self.ready.append(progress)
+    def _take(self, rows: int, *, several: bool) -> list[Sent]:
+        """So many draws, of several requests or of the first one."""
+        taken: list[Sent] = []
+        while rows and self.ready and (several or not taken):
             progress = self.ready[0]
-            piece = progress.next_piece(self._sampler.seed)
+            piece = progress.take(rows, self._sampler.seed)
+            taken.append((progress, piece))
+            rows -= piece.rows
             if not progress.unsent:
                 self.ready.popleft()
-            yield progress, piece
-
-
-def _parts(sent: Sent, rows: int) -> Iterator[Sent]:
-    """A block in parts of so many rows: a row's noise is its own, whoever draws it."""
-    progress, piece = sent
-    for first in range(0, piece.rows, rows):
-        yield progress, replace(piece, first=first, rows=min(rows, piece.rows - first))
-
-
-def part_rows(blocks: Sequence[int], workers: int) -> int:
-    """Rows of a part, so that there are parts for all workers: of few shapes, because each must be looked at before."""
-    parts = -(-workers // len(blocks))  # of a block
-    rows = -(-max(blocks) // parts)
-    return max(LEAST_PART, -(-rows // PART_STEP) * PART_STEP)
-
-
-def _tally(counts: Tensor, ask: Ask) -> Tally:
-    votes, sums, squares, broken = counts.tolist()  # the only fetch from the device
-    if broken[0]:
-        raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
-    return Tally(tuple(votes)) if ask.beta is None else Tally(tuple(votes), tuple(sums), tuple(squares))
+        return taken

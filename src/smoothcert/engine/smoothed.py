@@ -12,7 +12,6 @@ from torch import Tensor
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of
-from smoothcert.core.randomness import BLOCK
 from smoothcert.engine.backends import check_backend
 from smoothcert.engine.compiled import Compiled, ModelCompiler
 from smoothcert.engine.drawing import Checked, Drawing
@@ -21,9 +20,10 @@ from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Threads
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.memory.protocol import RegionMemory, insert_in_order, predict_through
+from smoothcert.models import has_gradients, in_own_precision
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import searchable
-from smoothcert.procedures import Certificate, Fixed, Predict, Prediction, Procedure, Scope
+from smoothcert.procedures import Certificate, Certificates, Fixed, Predict, Prediction, Procedure, Scope
 
 
 class Smoothed:
@@ -31,20 +31,22 @@ class Smoothed:
 
     Args:
         model: f, any callable from a float tensor (B, ...) to scores (B, num_classes). Noise is added to raw inputs,
-            so normalisation belongs inside f. What is sampled is a private copy of a module, in evaluation mode: the
-            original is not touched, and may change meanwhile. A function must be fixed by itself.
+            so normalisation belongs inside f. A module of half or double precision is given inputs of its own kind.
+            What is sampled is a private copy of a module, in evaluation mode: the original is not touched, and may
+            change meanwhile. A function must be fixed by itself.
         num_classes: number of classes C.
         noise: what is added, and so in which norm the certificates speak.
         seed: certificates are a function of (seed, input, procedure, model): the same again, always. alpha holds for a
             procedure, n and radius that were settled before any draw of this seed was seen; to try again with other
             settings take another seed, and pay for the best of k tries.
-        batch_size: rows per model call, whole blocks of 128 from there on. Default: 128 on a CPU, or 384 if the model
-            has large linear layers and a block gets the same scores wherever it stands, so that votes are the same to
-            the last one; 1024 elsewhere. A module on a CPU always sees this shape, or, where a row gets the same scores
-            to the last bit, a part of it, so that few draws are spread over all workers.
+        batch_size: rows per model call. Default: 128 on a CPU, 384 if the model has large linear layers, up to 4096 for
+            small inputs of a function and small networks of linear layers; 1024 elsewhere. A module on a CPU always
+            sees this shape or, where a row gets the same scores to the last bit, a part of it, so that few draws are
+            spread over all workers. Draws of several inputs share a call only where that changes no bit of a score.
         device: where to run. Default: where the module is.
         workers: short for `pool=Threads(workers)`: threads with one core, and one copy of the module, each. Default:
-            all cores for a module on the CPU, else 1. With more, a function must allow to be called from several.
+            all cores for a module on the CPU, else 1: a function uses one core. With more workers it must allow to be
+            called from several threads.
         backend: how a module is run: "eager" (torch, batch-norm folded), "compile", "onnxruntime", "openvino", or, on a
             CPU that has the instructions several times faster, "onnxruntime-int8" and "openvino-int8". Every backend is
             a classifier of its own, and certificates name it: predict with the one that was certified. "auto" measures
@@ -94,6 +96,7 @@ class Smoothed:
             raise InputError("workers and pool say the same: give pool=Threads(workers) alone")
         if pool is not None and not isinstance(pool, Pool):
             raise InputError(f"pool must be a pool such as Threads(2), got {pool!r}")
+        model = in_own_precision(model)
         self._model, self._noise, self._num_classes, self._seed = model, noise, num_classes, seed
         self._device = device_of(model) if device is None else torch.device(device)
         self._search, self._memory, self._pool = search, memory, pool or Threads(workers)
@@ -102,7 +105,7 @@ class Smoothed:
         self._backend = backend
         self._calibration = None if calibration is None else self._batch(calibration)
         check_backend(backend, model, self._device, self._calibration)
-        self._rows = batch_size // BLOCK * BLOCK if batch_size and batch_size >= BLOCK else batch_size
+        self._rows = batch_size
         self._compiler, self._checked = self._new_compiler()
 
     def _new_compiler(self) -> tuple[ModelCompiler, Checked]:
@@ -139,6 +142,11 @@ class Smoothed:
         return self._model
 
     @property
+    def has_gradients(self) -> bool:
+        """Whether gradients go through f: it is a torch module, and no part of it is run by another runtime."""
+        return has_gradients(self._model)
+
+    @property
     def noise(self) -> Noise:
         """What is added to inputs."""
         return self._noise
@@ -163,12 +171,13 @@ class Smoothed:
         """Seed of all draws."""
         return self._seed
 
-    def compile(self, shape: Sequence[int]) -> Compiled:
+    def compile(self, shape: Sequence[int], *, say: Callable[[str], None] = lambda _: None) -> Compiled:
         """The model as it is run for inputs of this shape: private copy, backend, rows, workers, identity.
 
-        Called for the user at first use, and kept as long as the model stays what it is.
+        Called for the user at first use, and kept as long as the model stays what it is. `say` hears what the backend
+        "auto" measures, in a few words at a time; what it chose for a model and shape is remembered in this process.
         """
-        return self._compiler.compile(tuple(shape))
+        return self._compiler.compile(tuple(shape), say)
 
     def describe(self, x: Inputs | None = None) -> dict[str, Any]:
         """What identifies the classifier that is sampled: weights, kind, dtype, and how it is run.
@@ -179,7 +188,7 @@ class Smoothed:
         return self._compiler.compile(shape).description
 
     def check(self, x: Inputs) -> None:
-        """Refuse inputs or a model that cannot be certified, at the price of a few blocks of draws of the first one."""
+        """Refuse inputs or a model that cannot be certified, at the price of some hundred draws of the first one."""
         batch = self._batch(x)
         self._drawing(self.compile(batch.shape[1:])).check(batch)
 
@@ -190,13 +199,16 @@ class Smoothed:
         *,
         noises: Sequence[Noise] | None = None,
         member_calls: MemberCalls | None = None,
-    ) -> list[Certificate]:
+    ) -> Certificates:
         """A certificate per input: x is (B, ...) or one input. Default procedure: `Fixed()`, Cohen's.
+
+        What comes back is a list, which prints as a table.
 
         `noises` and `member_calls`: as of `certifying`.
         """
         answers = self.certifying(x, procedure, noises=noises, member_calls=member_calls)
-        return [answer for _, answer in sorted(answers, key=lambda pair: pair[0])]
+        ordered = (answer for _, answer in sorted(answers, key=lambda pair: pair[0]))
+        return Certificates(ordered, images=self._batch(x).cpu().numpy())
 
     def predict(
         self, x: Inputs, procedure: Predict | None = None, *, member_calls: MemberCalls | None = None

@@ -21,13 +21,16 @@ from torch import Tensor, fx, nn
 from torch.nn.modules import module as everywhere
 from torch.nn.utils import parametrize
 
+from smoothcert.models.foreign import Foreign, OwnPrecision
+
 
 def fingerprint(model: nn.Module) -> str | None:
     """Return a SHA-256 (hex) of all that decides what `model` computes, or None if some of that cannot be identified.
 
     Hashed are, of every module that can be reached, the class and every attribute: parameters, buffers and children,
     and private numbers, tensors, caches, lists of modules ... Models with equal fingerprints have equal state. None is
-    the answer to a hook of the forward pass, to TorchScript, and to any object whose state cannot be read.
+    the answer to a hook of the forward pass, to bare TorchScript, and to any object whose state cannot be read.
+    A network that was read from somebody's file (`Foreign`) is the bytes of that file and its weights.
 
     Code counts by name if it is torch's, numpy's, Python's or ours. Other functions and classes count by bytecode,
     defaults, closures, class attributes, and the globals they name: all of them in `__main__` and in generated code,
@@ -39,6 +42,8 @@ def fingerprint(model: nn.Module) -> str | None:
     It is the same on every device, in every memory format, in training and evaluation mode, in every process, and after
     saving and loading. Bytecode differs between versions of Python, and so do the fingerprints that depend on it.
     """
+    if isinstance(model, OwnPrecision):  # a way to hand over inputs, which follows from the module
+        model = model.module
     writer = _Writer({id(module): module for module in model.modules()})
     try:
         writer.write(model)
@@ -137,6 +142,8 @@ def _of_module(module: nn.Module) -> Any:
     on_all = everywhere._global_forward_hooks or everywhere._global_forward_pre_hooks
     if on_all or module._forward_hooks or module._forward_pre_hooks or isinstance(module, torch.jit.ScriptModule):
         raise ValueError("hooks and TorchScript cannot be identified")  # its `code` has neither constants nor callees
+    if isinstance(module, Foreign):
+        return _of_foreign(module)
     made, skipped = cast(Any, type(module)), _BOOKKEEPING
     if isinstance(module, fx.GraphModule) and made.__bases__ == (fx.GraphModule,):  # torch has made a class for it
         made, skipped = (module.code, made.forward), _GRAPH_BOOKKEEPING
@@ -146,6 +153,16 @@ def _of_module(module: nn.Module) -> Any:
         skipped = skipped | {"_flat_weight_refs"}  # weak references to its weights
     state = {name: value for name, value in sorted(vars(module).items()) if name not in skipped}
     return made, state | {name: dict(state[name]) for name in _REGISTERS}
+
+
+def _of_foreign(module: Foreign) -> Any:
+    """Its file, as it says itself, and its weights as they are now; what was hung onto its parts cannot be told."""
+    for part in module.modules():
+        if not isinstance(part, torch.jit.ScriptModule) and (part._forward_hooks or part._forward_pre_hooks):
+            raise ValueError("hooks cannot be identified")
+    # Without what other libraries write onto their parameters for themselves.
+    weights = {name: one.detach() for name, one in (*module.named_parameters(), *module.named_buffers())}
+    return type(module), module.identity(), str(module.takes), module.batch, weights_digest(weights)
 
 
 def _of_function(function: types.FunctionType) -> Any:

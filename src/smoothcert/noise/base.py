@@ -18,7 +18,9 @@ import numpy as np
 
 from smoothcert.core.described import Described, fields_of
 from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import BLOCK, BY_BLOCK, BY_ROW, RowStream
 from smoothcert.core.registry import Registry
+from smoothcert.noise.rows import Floats
 
 if TYPE_CHECKING:
     import torch
@@ -36,8 +38,8 @@ class Noise(Described, ABC):
     """A distribution around an input. Frozen; its strength (sigma, half width, ...) is a field.
 
     A new noise sets `name` and `strength_name`, and says `norm`, `draw`, `radius` and `required_p`; everything else
-    has a default that is right for it. It is described by its name, fields and norm, and made again from that
-    (`Noise.from_description`), so its geometry follows from its fields alone.
+    has a default that is right for it (with `fill_rows`, few draws are cheaper). It is described by its name, fields
+    and norm, and made again from that (`Noise.from_description`), so its geometry follows from its fields alone.
     """
 
     registry: ClassVar[Registry[Any]] = NOISES
@@ -58,6 +60,40 @@ class Noise(Described, ABC):
     @abstractmethod
     def draw(self, x: Tensor, generator: torch.Generator, strength: Tensor | None = None) -> Tensor:
         """One noisy copy of every row of x, (B, ...) -> (B, ...); `strength` (B,) gives each row its own."""
+
+    def fill_rows(self, x: Floats, stream: RowStream, first: int, out: Floats) -> None:
+        """Noisy copies number `first`, `first + 1`, ... of x (d,) into out (rows, d), from bits of its row.
+
+        For noises that are drawn by row on a CPU; others leave it out, and are drawn by blocks.
+        """
+        raise NotImplementedError(f"{self.name} noise is not drawn by row")
+
+    def draw_rows(self, x: Tensor, stream: RowStream, first: int, out: Tensor) -> None:
+        """Noisy copies number `first`, `first + 1`, ... of one input x (...) into out (rows, ...).
+
+        A copy is a function of the stream, its number and x: never of which others are drawn with it. Where a noise
+        only knows `draw`, a generator draws a whole block for any row of it.
+        """
+        if self.stream_kind(out.device) == BY_ROW:
+            flat = out.view(len(out), -1)  # (rows, d), in the same memory
+            self.fill_rows(x.contiguous().view(-1).numpy(), stream, first, flat.numpy())
+            return
+        whole, end = x.expand(BLOCK, *x.shape), first + len(out)
+        for block in range(first // BLOCK, -(-end // BLOCK)):
+            low, high = max(first, block * BLOCK), min(end, (block + 1) * BLOCK)
+            drawn = self.draw(whole, stream.generator(block, out.device))
+            out[low - first : high - first] = drawn[low - block * BLOCK : high - block * BLOCK]
+
+    @classmethod
+    def stream_kind(cls, device: torch.device | str) -> str:
+        """Where the random bits of `draw_rows` come from on a device, as records say it.
+
+        By row only where `fill_rows` is at least as near as `draw`: who inherits from a noise and draws otherwise means
+        to be drawn otherwise.
+        """
+        of_draw, of_rows = (next(one for one in cls.__mro__ if name in vars(one)) for name in ("draw", "fill_rows"))
+        by_row = of_rows is not Noise and issubclass(of_rows, of_draw)
+        return BY_ROW if by_row and str(device).partition(":")[0] == "cpu" else BY_BLOCK
 
     @abstractmethod
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:

@@ -8,12 +8,15 @@ import threading
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
+import numpy as np
 from scipy import special
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import RowStream
 from smoothcert.noise.base import NOISES, SOFT_CLAMP, per_row
 from smoothcert.noise.grid import RoundedLaw
 from smoothcert.noise.gridded import GriddedNoise, less_offset
+from smoothcert.noise.rows import Floats, fill_normals
 from smoothcert.stats.rounding import check_radius, rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -53,6 +56,15 @@ class Gaussian(GriddedNoise):
 
         eps = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
         return eps.mul_(self.sigma if strength is None else per_row(strength, x)).add_(x)
+
+    def fill_rows(self, x: Floats, stream: RowStream, first: int, out: Floats) -> None:
+        """x + sigma * eps, eps by Box and Muller; on a grid exactly."""
+        if self.grid is not None:
+            self._fill_on_grid(x, stream, first, out)
+            return
+        fill_normals(stream, first, out)
+        out *= np.float32(self.sigma)
+        out += x
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """sigma/2 (Phi^-1(p_lower) - Phi^-1(p_upper)) - offset, over sqrt(dim) for linf."""

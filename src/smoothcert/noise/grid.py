@@ -14,17 +14,24 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
+from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
+from functools import lru_cache, partial
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
+
+from smoothcert.core.randomness import RowStream
+from smoothcert.noise.rows import Floats, parts
 
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
+
+Whole = NDArray[np.int64]
 
 CELL_BITS = 16
 KEY_BITS = 64
@@ -84,23 +91,21 @@ def thresholds(law: RoundedLaw) -> tuple[int, ...]:
     return tuple(found)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Tables:
     """What draws look up. Keys are the first 64 bits of U, less 2^63, so that signed numbers compare as they should."""
 
-    values: Tensor  # (2^16,) k for the first 16 bits, or OPEN + a where they do not decide: the a-th such cell
-    below: Tensor  # (A,) k below the first threshold in the cell
-    least: Tensor  # (A,) the least key of the cell
-    rest: Tensor  # (A,) the 48 bits of the first threshold that follow the cell's 16
-    following: Tensor  # (A,) and of the second one; 2^48 if there is none
-    keys: Tensor  # (2K,) all thresholds
+    values: Floats  # (2^16,) k for the first 16 bits, or OPEN + a where they do not decide: the a-th such cell
+    below: Floats  # (A,) k below the first threshold in the cell
+    least: Whole  # (A,) the least key of the cell
+    rest: Whole  # (A,) the 48 bits of the first threshold that follow the cell's 16
+    following: Whole  # (A,) and of the second one; 2^48 if there is none
+    keys: Whole  # (2K,) all thresholds
 
 
 @lru_cache(maxsize=64)
-def tables(law: RoundedLaw, device: torch.device) -> Tables:
+def tables(law: RoundedLaw) -> Tables:
     """The tables of a law, made once."""
-    import torch
-
     keys = np.array([floor - HALF_KEY for floor in thresholds(law)], dtype=np.int64)
     cells = np.arange(-HALF_CELLS, HALF_CELLS, dtype=np.int64) << REST_BITS  # the least key of each
     first = np.searchsorted(keys, cells, side="left")
@@ -110,43 +115,91 @@ def tables(law: RoundedLaw, device: torch.device) -> Tables:
     values[open_] = OPEN + np.arange(len(open_))
     second = np.minimum(place + 1, len(keys) - 1)
     following = np.where(place + 1 < last[open_], keys[second] - least, REST + 1)
-    found = (values, below.astype(np.float32), least, keys[place] - least, following, keys)
-    return Tables(*(torch.from_numpy(array).to(device) for array in found))
+    return Tables(values, below.astype(np.float32), least, keys[place] - least, following, keys)
+
+
+@lru_cache(maxsize=64)
+def _values_on(law: RoundedLaw, device: torch.device) -> Tensor:
+    import torch
+
+    return torch.from_numpy(tables(law).values).to(device)
 
 
 def draw_steps(law: RoundedLaw, count: int, generator: torch.Generator, device: torch.device) -> Tensor:
     """`count` independent k, as float32 whole numbers; a function of the generator alone."""
     import torch
 
-    table = tables(law, device)
     cells = _words(-(-count // 4), generator, device).view(torch.uint16)[:count]
-    steps = table.values.index_select(0, cells.to(torch.int32))
-    open_ = _places(steps, OPEN)
+    steps = _values_on(law, device).index_select(0, cells.to(torch.int32))
+    open_ = _open_places(steps)
     if len(open_):
-        which = steps.index_select(0, open_).sub_(OPEN).long()
-        rest = _words(len(open_), generator, device).bitwise_and_(REST)
-        steps.index_copy_(0, open_, finish(law, table, which, rest, lambda: _word(generator, device)))
+        which = steps.index_select(0, open_).cpu().numpy() - np.float32(OPEN)
+        rest = _words(len(open_), generator, device).bitwise_and_(REST).cpu().numpy()
+        decided = decide(law, which.astype(np.int64), rest, lambda _: _word(generator, device))
+        steps.index_copy_(0, open_, torch.from_numpy(decided).to(device))
     return steps
 
 
-def finish(law: RoundedLaw, table: Tables, which: Tensor, rest: Tensor, more: Callable[[], int]) -> Tensor:
+def fill_steps(law: RoundedLaw, stream: RowStream, first: int, out: Floats) -> None:
+    """Independent k into out (rows, d), as float32 whole numbers: row i has those of row `first + i` of the stream.
+
+    The j-th number of a row takes 16 bits of its own; where they do not decide, 48 further ones of the row and the
+    number, then 64 for every further turn.
+    """
+    rows, d = out.shape
+    assert out.flags.c_contiguous, "rows are filled in place"
+    values = tables(law).values
+    for part in parts(rows, 2 * d):
+        start, steps = first + part.start, out[part]
+        cells = stream.bits(start, len(steps), 2 * d).view("<u2")[:, :d]
+        # "clip" only because numpy then writes into `out` at once: no cell is outside of the table.
+        np.take(values, cells, out=steps, mode="clip")
+        flat = steps.reshape(-1)  # the same memory: `out` is in one piece
+        place = np.flatnonzero(flat >= OPEN)
+        if len(place):
+            row = place // d
+            further = _Further(stream, row + start, place - row * d)
+            which = (flat[place] - np.float32(OPEN)).astype(np.int64)
+            flat[place] = decide(law, which, further.rest(), further.word)
+
+
+class _Further:
+    """Further bits of some numbers of some rows, (m,) each, which their 16 did not decide."""
+
+    def __init__(self, stream: RowStream, rows: Whole, numbers: Whole) -> None:
+        self._stream, self._rows, self._numbers = stream, rows, numbers
+        self._turns: Counter[int] = Counter()
+
+    def rest(self) -> Whole:
+        """The next 48 bits of each, (m,)."""
+        return (self._stream.further(self._rows, self._numbers, 0) & np.uint64(REST)).view(np.int64)
+
+    def word(self, which: int) -> int:
+        """The 64 bits that follow, of one of them; others at every turn."""
+        self._turns[which] += 1
+        here = slice(which, which + 1)
+        return int(self._stream.further(self._rows[here], self._numbers[here], self._turns[which])[0])
+
+
+def decide(law: RoundedLaw, which: Whole, rest: Whole, more: Callable[[int], int]) -> Floats:
     """k where the first 16 bits of U, of the cells `which`, do not decide: from the next 48 and, if need be, `more`.
 
-    Nearly always it matters only on which side of its cell's first threshold U is.
+    `more` gives the next 64 bits of the i-th of them. Nearly always it matters only on which side of its cell's first
+    threshold U is.
     """
-    import torch
-
-    threshold = table.rest.index_select(0, which)
-    steps = table.below.index_select(0, which).add_(rest > threshold)
-    unsure = _places((rest == threshold).logical_or_(rest >= table.following.index_select(0, which)), 1)
+    table = tables(law)
+    threshold = table.rest[which]
+    steps: Floats = table.below[which]
+    steps += rest > threshold
+    unsure = np.flatnonzero((rest == threshold) | (rest >= table.following[which]))
     if len(unsure):
         key = table.least[which[unsure]] + rest[unsure]
-        place = torch.searchsorted(table.keys, key, right=True)
+        place = np.searchsorted(table.keys, key, side="right")
         found = (place - len(table.keys) // 2).tolist()
         # A key that equals a threshold's first 64 bits does not decide: about once in 10^16 draws.
-        for i in (table.keys[(place - 1).clamp_min(0)] == key).nonzero().flatten().tolist():
-            found[i] = resolve(law, int(key[i]) + HALF_KEY, KEY_BITS, more)
-        steps[unsure] = torch.tensor(found, dtype=torch.float32, device=steps.device)
+        for i in np.flatnonzero(table.keys[np.maximum(place - 1, 0)] == key).tolist():
+            found[i] = resolve(law, int(key[i]) + HALF_KEY, KEY_BITS, partial(more, int(unsure[i])))
+        steps[unsure] = found
     return steps
 
 
@@ -161,10 +214,10 @@ def _word(generator: torch.Generator, device: torch.device) -> int:
     return int(_words(1, generator, device)) + HALF_KEY
 
 
-def _places(values: Tensor, least: float) -> Tensor:
-    """Where values are at least `least`; numpy finds the places ten times faster on a CPU."""
+def _open_places(steps: Tensor) -> Tensor:
+    """Where 16 bits did not decide; numpy finds the places ten times faster on a CPU."""
     import torch
 
-    if values.device.type == "cpu":
-        return torch.from_numpy(np.flatnonzero(values.numpy() >= least))
-    return (values >= least).nonzero().flatten()
+    if steps.device.type == "cpu":
+        return torch.from_numpy(np.flatnonzero(steps.numpy() >= OPEN))
+    return (steps >= OPEN).nonzero().flatten()

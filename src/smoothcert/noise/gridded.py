@@ -12,8 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 import numpy as np
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import RowStream
 from smoothcert.noise.base import Noise
-from smoothcert.noise.grid import KEY_BITS, MOST_STEPS, RoundedLaw, draw_steps
+from smoothcert.noise.grid import KEY_BITS, MOST_STEPS, RoundedLaw, draw_steps, fill_steps
+from smoothcert.noise.rows import Floats
 from smoothcert.stats.rounding import SAFETY, rounded_down
 
 if TYPE_CHECKING:
@@ -126,6 +128,14 @@ class GriddedNoise(Noise):
         # A tensor, not a number: on some devices torch multiplies with the rounded reciprocal of a number.
         return noisy.div_(torch.tensor(float(levels), device=x.device)).to(x.dtype)
 
+    def _fill_on_grid(self, x: Floats, stream: RowStream, first: int, out: Floats) -> None:
+        """The same from a row's own bits."""
+        levels = self.levels
+        assert levels is not None
+        fill_steps(self._law(levels), stream, first, out)
+        out += _grid_steps(x, levels)
+        out /= np.float32(levels)
+
 
 def grid_levels(grid: object) -> int:
     """The whole number q of a grid 1/q."""
@@ -161,9 +171,20 @@ def grid_steps(x: Tensor, levels: int) -> Tensor:
     return x.double().mul(levels).round_().float()  # of float32 inputs: the product is exact
 
 
+def _grid_steps(x: Floats, levels: int) -> Floats:
+    """The same of an array."""
+    if not max(float(x.max()), -float(x.min())) * levels <= MOST_LEVELS:
+        raise _too_far(levels)
+    return np.rint(x.astype(np.float64) * levels).astype(np.float32)
+
+
 def _check_near(x: Tensor, levels: int) -> None:
     if not max(abs(float(end)) for end in x.aminmax()) * levels <= MOST_LEVELS:
-        raise InputError(
-            f"inputs must lie within {MOST_LEVELS / levels:g} of 0 for a grid of 1/{levels}; "
-            "scale them, or take a coarser grid"
-        )
+        raise _too_far(levels)
+
+
+def _too_far(levels: int) -> InputError:
+    return InputError(
+        f"inputs must lie within {MOST_LEVELS / levels:g} of 0 for a grid of 1/{levels}; "
+        "scale them, or take a coarser grid"
+    )

@@ -6,7 +6,11 @@ import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+
+from smoothcert.core.randomness import RowStream
 from smoothcert.noise.base import NOISES, Noise, per_row
+from smoothcert.noise.rows import Floats, fill_laplace
 from smoothcert.stats.rounding import check_radius, rounded_down, rounded_up
 
 if TYPE_CHECKING:
@@ -46,6 +50,12 @@ class Laplace(Noise):
         u = torch.rand((2, *x.shape), generator=generator, dtype=x.dtype, device=x.device)
         e = u.neg_().log1p_()  # (2, B, ...), minus unit exponentials; u < 1, so finite
         return e[1].sub_(e[0]).mul_(self.scale if strength is None else per_row(strength, x)).add_(x)
+
+    def fill_rows(self, x: Floats, stream: RowStream, first: int, out: Floats) -> None:
+        """x + scale * e."""
+        fill_laplace(stream, first, out)
+        out *= np.float32(self.scale)
+        out += x
 
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
         """The better of the two bounds; the first always is for p_upper = 1 - p_lower."""

@@ -102,13 +102,15 @@ def _stacked(value: str, ends: Sequence[str]) -> Text:
 def _caption(summary: Summary) -> str:
     norms = sorted({row.norm for row in summary.rows if row.norm is not None})
     of = f" {' and '.join(norms)}" if norms else ""
-    at = f", certified accuracy in % at each{of} radius" if summary.radii else ""
+    nobody_knows = all(row.unlabelled for row in summary.rows)
+    what = "inputs certified, right or not," if nobody_knows else "certified accuracy"
+    at = f", {what} in % at each{of} radius" if summary.radii else ""
     spread = " ± is the standard deviation over runs." if summary.averages else ""
     shares = [share for row in summary.rows for share in row.accuracy]
     unknown = f" {NOT_ASKED}: the run was not asked about so large a radius." if None in shares else ""
     best = "" if summary.envelope is None else " UE: the largest of each number, whichever result has it."
     return (
-        f"ACR: average certified{of} radius{at}; abstentions count as wrong. "
+        f"ACR: average certified{of} radius{at}; abstentions count as {'0' if nobody_knows else 'wrong'}. "
         f"Intervals are of 95%.{spread}{unknown}{best} Claims are rounded down, abstentions up."
     )
 

@@ -3,6 +3,7 @@
 from smoothcert.core.registry import import_all
 from smoothcert.procedures.budgeted import Budgeted
 from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision, FromDraws, Prediction, Scope
+from smoothcert.procedures.certificates import Certificates
 from smoothcert.procedures.conversation import (
     BOUND,
     CHOOSE,
@@ -29,6 +30,7 @@ __all__ = [
     "Ask",
     "Budgeted",
     "Certificate",
+    "Certificates",
     "Conversation",
     "Decision",
     "Fixed",

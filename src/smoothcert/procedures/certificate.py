@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields, replace
@@ -73,6 +74,7 @@ class Answered:
     classifier: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
     key: str | None = None  # hash of the secret that the seed follows from (`core.secret`); None: anybody knew the seed
+    stream: str = ""  # how random bits are made of seed, input and purpose
     input_id: str = ""
 
     @property
@@ -87,6 +89,11 @@ class Answered:
         for purpose, tally in self.answers:
             sums[purpose] = sums[purpose] + tally if purpose in sums else tally
         return sums
+
+    @property
+    def candidate(self) -> int:
+        """The class that most draws of the first purpose voted for: the one that the others are about."""
+        return next(iter(self.tallies.values())).top
 
     @property
     def draws(self) -> int:
@@ -160,6 +167,10 @@ class Certificate(Answered):
             return f"abstains: {self.reason} ({sure})"
         # Rounded down: a printed claim must not exceed the proved one.
         return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure}{self._grid})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the same sentence."""
+        return f"<p>{html.escape(str(self))}</p>"
 
     @property
     def _grid(self) -> str:

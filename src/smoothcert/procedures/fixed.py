@@ -28,7 +28,8 @@ class FixedDraws(Procedure):
     """A procedure that takes n0 draws (CHOOSE) and n draws (BOUND) of every input, whatever they say.
 
     Its votes can be read again at another alpha, or with fewer of them (`analysis.reanalyse`), and compared with fresh
-    ones. `bound` says what is certified: the majority vote, or the highest mean score.
+    ones: so n0 draws are made even where fewer would settle the class, as Cohen et al. do (of 100 100 draws that is
+    nothing). `bound` says what is certified: the majority vote, or the highest mean score.
     """
 
     n0: int = 100

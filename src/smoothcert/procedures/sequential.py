@@ -9,9 +9,9 @@ from typing import ClassVar
 
 from smoothcert.core.errors import InputError
 from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision
+from smoothcert.procedures.choice import choose_class, out_of_reach
 from smoothcert.procedures.conversation import (
     BOUND,
-    CHOOSE,
     PROCEDURES,
     Ask,
     Conversation,
@@ -23,7 +23,8 @@ from smoothcert.procedures.conversation import (
 )
 from smoothcert.stats import Tally, lower_bound
 from smoothcert.stats.boundary_store import stored_boundaries
-from smoothcert.stats.group_sequential import MOST_DRAWS
+from smoothcert.stats.group_sequential import Boundaries
+from smoothcert.stats.look_plan import MOST_DRAWS
 
 LEAST_ALPHA = 1e-20  # the dynamic programme leaves out masses below 1e-28
 
@@ -31,7 +32,7 @@ LEAST_ALPHA = 1e-20  # the dynamic programme leaves out masses below 1e-28
 @PROCEDURES.add
 @dataclass(frozen=True, kw_only=True)
 class Sequential(Procedure):
-    """n0 draws choose the class; then draws are counted on until every given radius is certified or given up.
+    """At most n0 draws choose the class; then draws are counted on until every given radius is certified or given up.
 
     All draws count at every look, and alpha is spent exactly, so that it takes several times fewer draws than
     CertifyAdp and many times fewer than `Fixed` with n draws. The certified radius, the largest given one that is
@@ -71,18 +72,18 @@ class Sequential(Procedure):
 
     def certify(self, noise: Geometry) -> Conversation[Certificate]:
         """Look at all draws so far; certify, give up, or go on."""
-        if not check_reachable(noise, self.radii[0], lower_bound(self.n, self.n, self.alpha)):
-            chosen = yield Ask(CHOOSE, self.n0)
-            given_up = tuple(Decision(radius, False, 1, 1) for radius in self.radii)
-            return self._certificate(noise, chosen.top, Tally.empty(chosen.num_classes), given_up)
         wanted = {radius: noise.required_p(radius) for radius in self.radii}
-        tables = stored_boundaries(
-            tuple(p for p in sorted(set(wanted.values())) if p < 1), self.n, self.alpha, self.beta
-        )
+        p0 = wanted[self.radii[0]]
+        tables: tuple[Boundaries, ...] = ()
+        if check_reachable(noise, self.radii[0], lower_bound(self.n, self.n, self.alpha)):
+            below_one = tuple(p for p in sorted(set(wanted.values())) if p < 1)
+            tables = stored_boundaries(below_one, self.n, self.alpha, self.beta)
+
+        chosen = yield from choose_class(self.n0, p0)
+        if not tables or out_of_reach(chosen, p0):
+            return self._certificate(noise, chosen.top, chosen, ())
         boundary = {radius: next((t for t in tables if t.p0 == p), None) for radius, p in wanted.items()}
         looks = tables[0].looks
-
-        chosen = yield Ask(CHOOSE, self.n0)
         label, tally = chosen.top, Tally.empty(chosen.num_classes)
         decided: dict[float, Decision] = {}
         for step, look in enumerate(looks, start=1):
@@ -109,18 +110,22 @@ class Sequential(Procedure):
         return self.n0 + self.n
 
     def _certificate(self, noise: Geometry, label: int, tally: Tally, decisions: tuple[Decision, ...]) -> Certificate:
+        """With no decisions: given up on the draws that choose the class."""
         shown = [decision for decision in decisions if decision.certified]
         radius = shown[-1].radius if shown else 0.0
         what = f"{tally.votes[label]} of {tally.draws} votes for {label}"
         verdict = f"radius {radius} is certified" if shown else f"radius {self.radii[0]} is not shown"
+        when = (
+            f"after look {decisions[-1].step} of {decisions[-1].steps}" if decisions else "by the choice of the class"
+        )
         return Certificate(
             label=label if shown else ABSTAIN,
             radius=radius,
-            reason=f"{verdict} after look {decisions[-1].step} of {decisions[-1].steps}: {what}",
+            reason=f"{verdict} {when}: {what}",
             norm=noise.norm,
             # What the test shows is p_A > p0. A bound from votes that were stopped by looking at them would be false.
             p_lower=noise.required_p(radius) if shown else 0.0,
             alpha=self.alpha,
             procedure=self.describe(),
-            decisions=decisions,
+            decisions=decisions or tuple(Decision(radius, False, 1, 1) for radius in self.radii),
         )

@@ -8,8 +8,8 @@ from typing import ClassVar, Self
 
 from smoothcert.core.errors import InputError
 from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision
+from smoothcert.procedures.choice import choose_class, out_of_reach
 from smoothcert.procedures.conversation import (
-    CHOOSE,
     PROCEDURES,
     Ask,
     Conversation,
@@ -25,11 +25,12 @@ from smoothcert.stats import Tally, lower_bound, upper_bound
 @PROCEDURES.add
 @dataclass(frozen=True, kw_only=True)
 class Staged(Procedure):
-    """n0 draws choose the class; stages n_1 < ... < n_s of fresh draws certify `radius`, give up, or go on.
+    """At most n0 draws choose the class; stages n_1 < ... < n_s of fresh draws certify `radius`, give up, or go on.
 
     Stage i certifies at level alpha/s and gives up at level beta/(s-1), never in the last stage. A false certificate
     has probability at most alpha, by the union bound (theorem 6.1). The class is chosen once, as the paper says; its
-    authors' code chooses it anew in every stage.
+    authors' code chooses it anew in every stage. Unlike in the paper, fewer than n0 draws choose it where they agree,
+    which cannot make a certificate false (`procedures.choice`).
     """
 
     name: ClassVar[str] = "staged"
@@ -72,11 +73,10 @@ class Staged(Procedure):
         p0, steps = noise.required_p(self.radius), len(self.stages)
         last = self.stages[-1]
         reachable = check_reachable(noise, self.radius, lower_bound(last, last, self.alpha / steps))
-        chosen = yield Ask(CHOOSE, self.n0)
+        chosen = yield from choose_class(self.n0, p0)
         label = chosen.top
-        if not reachable:
-            nothing = Tally.empty(chosen.num_classes)
-            return self._certificate(noise, label, 0.0, nothing, Decision(self.radius, False, 1, steps))
+        if not reachable or out_of_reach(chosen, p0):
+            return self._certificate(noise, label, 0.0, chosen, None)
         for step, n in enumerate(self.stages, start=1):
             tally = yield Ask(f"stage-{step}", n)
             p_lower = lower_bound(tally.votes[label], n, self.alpha / steps)
@@ -95,14 +95,16 @@ class Staged(Procedure):
         return self.n0 + math.floor(self.stages[-1] / (1 - math.log(len(self.stages)) / math.log(self.alpha)))
 
     def _certificate(
-        self, noise: Geometry, label: int, p_lower: float, tally: Tally, decision: Decision
+        self, noise: Geometry, label: int, p_lower: float, tally: Tally, decision: Decision | None
     ) -> Certificate:
-        where = f"in stage {decision.step} of {decision.steps}: {tally.votes[label]} of {tally.draws} votes for {label}"
+        """With no decision: given up on the draws that choose the class."""
+        when = "by the choice of the class" if decision is None else f"in stage {decision.step} of {decision.steps}"
+        decision = decision or Decision(self.radius, False, 1, len(self.stages))
         verdict = f"radius {self.radius} is certified" if decision.certified else f"radius {self.radius} is not shown"
         return Certificate(
             label=label if decision.certified else ABSTAIN,
             radius=self.radius if decision.certified else 0.0,
-            reason=f"{verdict} {where}",
+            reason=f"{verdict} {when}: {tally.votes[label]} of {tally.draws} votes for {label}",
             norm=noise.norm,
             p_lower=p_lower,
             alpha=self.alpha,

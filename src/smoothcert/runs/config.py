@@ -49,6 +49,19 @@ class DataConfig:
     fingerprint: str
     subset: SubsetConfig = field(default_factory=SubsetConfig)
     distinct: int  # of the planned inputs: equal inputs have equal noise and votes
+    inputs_digest: str | None = None  # of the planned inputs as numbers, in order; the fingerprint may be of files
+    preprocessing: Mapping[str, str] | None = None  # how image files were resized and cropped
+    label_column: str | None = None  # of a table
+
+    @property
+    def prepared(self) -> str:
+        """What was done to the pixels before they were certified, as a sentence; "" where nothing was."""
+        if not self.preprocessing:
+            return ""
+        how = dict(self.preprocessing)
+        kind = f" ({how.pop('filter')})" if "filter" in how else ""
+        steps = ", ".join(f"{name} {value}{kind if name == 'resize' else ''}" for name, value in how.items())
+        return f"The certificates are about the pixels after preparing the images ({steps}), not about their files."
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -99,11 +112,12 @@ class RunConfig:
     sigma_search: Mapping[str, Any] | None = None  # None: one strength for all inputs
     procedure: Mapping[str, Any]
     seed: int
+    stream: str  # how the random bits of a draw are made of the seed, the input and the purpose
     key: KeyConfig | None = None  # None: the seed was known to all
     memory: str | None = None  # id of the memory that the run answers through
     plugins: tuple[Plugin, ...] = ()
     indices: tuple[int, ...]  # the plan, in order
-    labels: tuple[int, ...]  # the truth, one per planned input
+    labels: tuple[int, ...]  # the truth, one per planned input; UNKNOWN where nobody knows it
 
     def __post_init__(self) -> None:
         if not self.indices:

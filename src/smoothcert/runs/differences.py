@@ -39,6 +39,7 @@ WORDS = {
     "procedure.runner_up": ("runner_up = {}", "--runner-up"),
     "procedure": ("{place} = {}", "--{place}"),
     "seed": ("seed {}", "--seed"),
+    "stream": ("draws by {}", "--noise"),
     "memory": ("another memory", "--memory"),
     "plugins": ("other plug-ins", "--plugin"),
     "attacks": ("other attacks", "--attack"),
@@ -81,9 +82,26 @@ def _other_data(old: DataConfig, new: DataConfig) -> str:
             f"on {old.name} ({old.split}); this command asks for {new.name} ({new.split}). "
             f"Give another --out, or the old {option}"
         )
-    if old.fingerprint != new.fingerprint:
+    if old.preprocessing != new.preprocessing:
+        was, now = (config.preprocessing or "nothing" for config in (old, new))
+        return (
+            f"on images prepared by {_steps(was)}; this command asks for {_steps(now)}. Give another --out, or the old "
+            "--resize and --crop"
+        )
+    if old.fingerprint != new.fingerprint or _same_plan_other_inputs(old, new):
         return f"on other data of the name {old.name}: they have changed since. Give another --out, or the old data"
     return ""
+
+
+def _same_plan_other_inputs(old: DataConfig, new: DataConfig) -> bool:
+    """Files of the same names and sizes whose pixels have changed, or are read otherwise here."""
+    return old.subset == new.subset and old.inputs_digest != new.inputs_digest
+
+
+def _steps(preprocessing: Mapping[str, str] | str) -> str:
+    if isinstance(preprocessing, str):
+        return preprocessing
+    return ", ".join(f"{name} {value}" for name, value in preprocessing.items() if name != "filter")
 
 
 def _other_inputs(old: RunConfig, new: RunConfig) -> str:

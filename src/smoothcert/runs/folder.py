@@ -23,7 +23,7 @@ from smoothcert.runs.differences import refusal
 from smoothcert.runs.locking import only_writer
 from smoothcert.runs.made import Made
 
-FORMAT = 3
+FORMAT = 4
 QUIET = 10**9  # nanoseconds without a write, after which what was read is read no more
 
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.labels import UNKNOWN
 from smoothcert.procedures import ABSTAIN, Certificate, Decision, FromDraws, Scope
 from smoothcert.runs.chain import Line, sealed
 from smoothcert.runs.config import RunConfig
 from smoothcert.runs.damage import DAMAGE
 
-SHARED = ("classifier", "noise", "procedure", "seed", "key", "alpha", "norm", "scope")
+SHARED = ("classifier", "noise", "procedure", "seed", "key", "stream", "alpha", "norm", "scope")
 REST = "delete that line and all below it, and run the same certify command again"
 
 
@@ -55,7 +56,8 @@ class SharedSettings:
         self.file = file
         self._config = config
         values: dict[str, Any] = {name: dict(getattr(config, name)) for name in ("classifier", "noise", "procedure")}
-        values |= {"seed": config.seed, "alpha": config.alpha, "norm": config.noise.get("norm"), "scope": config.scope}
+        values |= {"seed": config.seed, "stream": config.stream, "alpha": config.alpha}
+        values |= {"norm": config.noise.get("norm"), "scope": config.scope}
         values["key"] = None if config.key is None else config.key.hash
         self.values = {name: value for name, value in values.items() if value is not None}
         self._last: tuple[bytes, Certificate] | None = None
@@ -67,7 +69,7 @@ class SharedSettings:
 
     def foreign(self, own_part: Mapping[str, Any]) -> list[str]:
         """What a certificate names otherwise than its run does; a noise may have an input's own strength and offset."""
-        found = [name for name in ("classifier", "procedure", "seed", "key") if name in own_part]
+        found = [name for name in ("classifier", "procedure", "seed", "key", "stream") if name in own_part]
         if "noise" in own_part:
             of_all = self._config.shared_noise
             found += ["noise"] if of_all(own_part["noise"]) != of_all(self._config.noise) else []
@@ -102,7 +104,7 @@ class Record:
     """An input of a data set, its true label, and the claim. Public logs have no certificate: they keep no votes."""
 
     index: int  # position in the data set
-    label: int  # the truth
+    label: int  # the truth, or UNKNOWN
     prediction: int  # ABSTAIN, or the class
     radius: float
     draws: int | None = None
@@ -124,7 +126,12 @@ class Record:
     @property
     def correct(self) -> bool:
         """The claim is of the true class. Recomputed, never read: one author's logs hold a running total instead."""
-        return self.prediction == self.label
+        return self.labelled and self.prediction == self.label
+
+    @property
+    def labelled(self) -> bool:
+        """The truth is known."""
+        return self.label != UNKNOWN
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Record):

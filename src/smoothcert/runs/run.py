@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 from smoothcert.core.errors import InputError
-from smoothcert.procedures import Certificate
+from smoothcert.procedures import Certificates
 from smoothcert.runs.chain import Line
 from smoothcert.runs.config import RunConfig
 from smoothcert.runs.damage import DAMAGE
@@ -24,9 +24,12 @@ class Run(ChainedFolder[RunConfig]):
     config_type: ClassVar[type[Any]] = RunConfig
     _parsed: tuple[list[Line], list[Record]] | None = None
 
-    def certificates(self) -> list[Certificate]:
-        """All certificates that are there, in the order of the plan."""
-        return [certificate for record in self.records() if (certificate := record.certificate) is not None]
+    def certificates(self) -> Certificates:
+        """All certificates that are there, in the order of the plan: a list, which prints as a table."""
+        records = [record for record in self.records() if record.certificate is not None]
+        names = [str(record.index) for record in records]
+        found = (certificate for record in records if (certificate := record.certificate) is not None)
+        return Certificates(found, class_names=self.config.class_names, input_names=names)
 
     def records(self) -> list[Record]:
         """All complete records, in the order of the plan. What is not as it was written is refused by line."""

@@ -42,6 +42,7 @@ class ServiceConfig:
     num_classes: int
     class_names: tuple[str, ...]
     noise: Mapping[str, Any]
+    stream: str  # how random bits are made of seed, input and purpose
     input_shape: tuple[int, ...]
     memory: str | None = None
     plugins: tuple[Plugin, ...] = ()

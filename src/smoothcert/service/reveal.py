@@ -92,6 +92,7 @@ def _run(
         noise=about.noise,
         procedure=procedure,
         seed=key.seed(procedure),
+        stream=about.stream,
         key=KeyConfig(hash=key.hash, revealed=key.hex),
         memory=about.memory,
         plugins=about.plugins,

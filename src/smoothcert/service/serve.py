@@ -220,16 +220,17 @@ def _input_range(classifier: Classifier) -> tuple[float, float] | None:
 
 
 def _config(classifier: Classifier, smoothed: Smoothed, example: torch.Tensor, memory: Memory | None) -> ServiceConfig:
-    compiled, noise = smoothed.compile(example.shape[1:]), smoothed.noise.for_inputs(example).describe()
+    compiled, noise = smoothed.compile(example.shape[1:]), smoothed.noise.for_inputs(example)
     return ServiceConfig(
         key="",  # of each key its own
         model=classifier.about,
         classifier=compiled.description,
         num_classes=smoothed.num_classes,
         class_names=tuple(classifier.class_names),
-        noise=noise,
+        noise=noise.describe(),
+        stream=noise.stream_kind(compiled.device),
         input_shape=tuple(example.shape[1:]),
-        memory=None if memory is None else memory.claim(compiled.description, noise, compiled.shape),
+        memory=None if memory is None else memory.claim(compiled.description, noise.describe(), compiled.shape),
         plugins=loaded_plugins(),
     )
 

@@ -17,10 +17,10 @@ from pathlib import Path
 from typing import Any
 
 from smoothcert.core.files import write_whole
-from smoothcert.stats import group_sequential
 from smoothcert.stats.group_sequential import Boundaries, boundaries, keeps_alpha
+from smoothcert.stats.look_plan import TUNING
 
-VERSION = 1  # of the algorithm: another one has other boundaries
+VERSION = 2  # of the algorithm: another one has other boundaries
 
 
 def cache_folder() -> Path:
@@ -33,8 +33,7 @@ def cache_folder() -> Path:
 @lru_cache(maxsize=64)
 def stored_boundaries(p0s: tuple[float, ...], n: int, alpha: float, beta: float) -> tuple[Boundaries, ...]:
     """`group_sequential.boundaries`, from disk if they are there and whole."""
-    tuning = (group_sequential.EARLY_SHARE, group_sequential.POWER, group_sequential.POWER_LOSS)
-    key = {"version": VERSION, "p0s": p0s, "n": n, "alpha": alpha, "beta": beta, "tuning": tuning}
+    key = {"version": VERSION, "p0s": p0s, "n": n, "alpha": alpha, "beta": beta, "tuning": TUNING}
     name = hashlib.sha256(json.dumps(key).encode()).hexdigest()[:32]
     path = cache_folder() / "boundaries" / f"{name}.json"
     found = _read(path, key)

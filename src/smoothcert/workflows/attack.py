@@ -126,7 +126,7 @@ def attack(
     if not records:
         raise InputError(f"{opened.path} has no recorded input to attack; certify first")
     refuse_scopes(records)
-    classifier = run_model(opened, model, device=device)
+    classifier = run_model(opened, model, device=device, observer=observer)
     dataset = run_data(opened, data, data_root)
     classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
     again = partial(
@@ -168,8 +168,9 @@ def _attack_missing(
         todo = [record for record in records if record.index not in done]
         with task(observer, "attack", total=len(records), done=len(done)) as under_way:
             broken = 0
-            if todo:
-                for one in campaign.attack(dataset.tensors([record.index for record in todo]), todo):
+            by_index = {record.index: record for record in todo}
+            for part in dataset.parts([record.index for record in todo]):
+                for one in campaign.attack(dataset.tensors(part), [by_index[index] for index in part]):
                     writer.append(one)
                     broken += one.violation is not None
                     under_way.reach(under_way.done + 1, note=f"{broken} false certificates" if broken else "")

@@ -9,7 +9,7 @@ from typing import Any
 
 from smoothcert import runs
 from smoothcert.audit.memory import refuse_other_memory
-from smoothcert.datasets import Dataset, Subset
+from smoothcert.datasets import Dataset, ReadOptions, Subset
 from smoothcert.engine import MemberCalls, Pool, SigmaSearch, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.models import ensembles
@@ -19,6 +19,7 @@ from smoothcert.runs import Record
 from smoothcert.runs.evaluations import add_evaluations
 from smoothcert.runs.made import command_line
 from smoothcert.workflows.choices import NoiseChoice, SearchChoice, resolve_noise
+from smoothcert.workflows.inputs import open_both
 from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
 from smoothcert.workflows.of_run import resumed_backend
@@ -31,8 +32,6 @@ from smoothcert.workflows.sources import (
     ModelSource,
     calibration_inputs,
     is_eight_bit,
-    open_data,
-    open_model,
     using_out,
 )
 
@@ -57,6 +56,7 @@ def certify(
     workers: int | None = None,
     pool: Pool | None = None,
     data_root: Path | None = None,
+    read: ReadOptions | None = None,
     command: Sequence[str] = (),
     observer: Observer = SILENT,
 ) -> Run:
@@ -68,7 +68,8 @@ def certify(
 
     Args:
         model: any callable from inputs (B, ...) to scores (B, C), a module, what `load_model` gave, or a file.
-        data: a data set, the name of one, an .npz file, a folder of images, or arrays (x, y).
+        data: a data set, the name of one, an .npz file, a folder of images, a table, or arrays (x, y). Without labels:
+            an array x, or a list of images, folders of images and .npy files.
         noise: what is added to inputs, and so in which norm the certificates speak.
         procedure: how certificates are made. Default: `Fixed()`, Cohen's.
         out: the folder of the run.
@@ -82,20 +83,28 @@ def certify(
         calibration: of an int8 backend: training inputs, or DATA:split. Default: the training split of `data`.
         device: where to run. Default: where a module is; the best there is for files.
         data_root: where the files of named data sets lie.
+        read: how images are resized and cropped, which column of a table has the labels, what classes are called.
         command: what the user typed, word by word, for readers of the run.
         observer: hears how it goes. It also goes into the file progress.log of the run.
     """
     procedure = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure or Fixed()
     out, subset = Path(out), subset or Subset()
     found = search.resolve(procedure) if isinstance(search, SearchChoice) else search
-    dataset = open_data(data, split, root=data_root, called="--data")
-    classifier = open_model(model, device=device, num_classes=num_classes, example=dataset.tensors([0]))
+    classifier, dataset = open_both(
+        model,
+        data,
+        split,
+        device=device,
+        num_classes=num_classes,
+        root=data_root,
+        read=read,
+        observer=observer,
+    )
     with using_out(out):
         earlier = runs.Run.at(out)  # before a memory is made that the run would refuse
     backend, batch_size = resumed_backend(earlier, backend, batch_size)
     with opened_memory(memory) as remembered:
         calibrating, named = calibration_inputs(backend, calibration, data, data_root)
-        classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
         smoothed = Smoothed(
             classifier.model,
             num_classes=classifier.num_classes,
@@ -110,22 +119,29 @@ def certify(
             search=found,
             memory=remembered,
             input_range=dataset.input_range,
-            input_shape=tuple(dataset.inputs.shape[1:]),
+            input_shape=dataset.shape,
         )
         if held_out := classifier.details.get("held_out"):
-            chosen = dataset.tensors(subset.indices(len(dataset)))
             name = data if isinstance(data, str | Path) else dataset.name
-            ensembles.refuse_overlap(set(held_out), chosen, f"--data {name}")
+            for part in dataset.parts(subset.indices(len(dataset))):
+                ensembles.refuse_overlap(set(held_out), dataset.tensors(part), f"--data {name}")
         if earlier is not None:
             refuse_other_memory(earlier, remembered)
         if one_sided := _one_sided(dataset, subset):
             observer.warned(one_sided)
+        if backend == "auto":
+            with task(observer, "backend") as measuring:
+                smoothed.compile(
+                    dataset.inputs.shape[1:], say=lambda text: measuring.reach(measuring.done + 1, note=text)
+                )
         config = run_config(smoothed, procedure, dataset, subset, replace(classifier.about, calibration=named))
         with using_out(out):
             run = Run.start(out, config, command=command_line(command))
         run.data = dataset
         calls = MemberCalls()
         certify_observed(run, smoothed, procedure, dataset, observer, calls)
+    if sentence := config.data.prepared:
+        observer.message(sentence)
     if calls.per_member and isinstance(classifier.model, ensembles.Ensemble):
         observer.message(add_evaluations(out, calls.per_member, classifier.model.cost))
     if found is not None and memory is None:
@@ -167,6 +183,8 @@ def certify_observed(
 def _one_sided(dataset: Dataset, subset: Subset) -> str | None:
     """A data set that is ordered by class, cut by --every or --limit, may leave few of its classes."""
     rows = subset.indices(len(dataset))
+    if dataset.unlabelled:
+        return None
     here, all_of_them = (len(set(labels.tolist())) for labels in (dataset.labels[rows], dataset.labels))
     if 2 * here > all_of_them or len(rows) < 2 * all_of_them:
         return None

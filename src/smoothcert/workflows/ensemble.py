@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, cast
 
 import torch
 from torch import Tensor, nn
@@ -15,7 +15,7 @@ from smoothcert.analysis import variance
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset, Subset
-from smoothcert.models import Checkpoint, ensembles
+from smoothcert.models import Checkpoint, ensembles, in_own_precision
 from smoothcert.models.ensembles import Ranking, Weights
 from smoothcert.models.ensembles.file import trained_on
 from smoothcert.models.ensembles.sampling import noisy_logits
@@ -58,7 +58,7 @@ class _HeldOut:
 
     @property
     def models(self) -> list[nn.Module]:
-        return [member.model for member in self.members]
+        return [cast(nn.Module, in_own_precision(member.model)) for member in self.members]
 
 
 @dataclass(frozen=True)
@@ -169,10 +169,11 @@ def _held_out(paths: Sequence[str | Path], held: HoldOut) -> _HeldOut:
     """Load members and data; what a member was trained on is no hold-out data, by content."""
     members = [load_model(path) for path in paths]
     dataset = open_data(held.data, held.split, root=held.data_root, called="--data")
+    dataset.require_labels("a hold-out set")
     name = str(held.data) if isinstance(held.data, str | Path) else dataset.name
     open_strength = isinstance(held.noise, NoiseChoice) and held.noise.strength is None
     for member in members:
-        open_model(member).check_shape(dataset.inputs.shape[1:], name)
+        open_model(member, example=dataset.tensors([0])).check_shape(dataset.inputs.shape[1:], name)
         if open_strength and member.details.get("noise") != members[0].details.get("noise"):
             raise InputError("members were trained under different noise; give --sigma, the one to certify with")
     noise = resolve_noise(held.noise, members[0].details, eight_bit=False)

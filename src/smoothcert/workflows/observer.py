@@ -17,8 +17,8 @@ from pathlib import Path
 LOG = "progress.log"
 """The file of a run or training that progress is appended to."""
 
-EVERY = 30.0
-"""Seconds between lines of progress where no terminal shows a bar."""
+FIRST, LONGEST = 2.0, 60.0
+"""Seconds until the second line of progress where no terminal shows a bar, and the most between later ones."""
 
 
 class Observer:
@@ -111,37 +111,37 @@ class Observers(Observer):
 class _Pace:
     began: float
     said: float
+    wait: float  # seconds until the next line
     counted: tuple[float, int] | None  # since when, and how much was done then: what the time left is guessed from
 
 
 class PlainLines(Observer):
-    """Lines of text at a calm pace: at most one per task and `every` seconds, and one at the end.
+    """Lines of text at a calm pace: one at once, others after twice as long each time up to a minute, one at the end.
 
     Args:
         write: takes one line, without its end.
-        every: seconds.
         clock: seconds that never go back.
     """
 
-    def __init__(
-        self, write: Callable[[str], None], every: float = EVERY, clock: Callable[[], float] = time.monotonic
-    ) -> None:
-        self._write, self._every, self._clock = write, every, clock
+    def __init__(self, write: Callable[[str], None], clock: Callable[[], float] = time.monotonic) -> None:
+        self._write, self._clock = write, clock
         self._tasks: dict[str, _Pace] = {}
 
     def started(self, task: str, *, total: int | None, done: int) -> None:
-        """Takes the time."""
+        """A line at once: whoever looks into the log sees that it goes."""
         now = self._clock()
-        self._tasks[task] = _Pace(now, now, None if total is None else (now, done))
+        self._tasks[task] = _Pace(now, now, FIRST, None if total is None else (now, done))
+        share = f" at {100 * done // total}%" if total and done else ""
+        self._write(f"{task}: started{share}")
 
     def advanced(self, task: str, *, done: int, total: int | None, note: str) -> None:
         """A line, if it is time for one."""
         now, pace = self._clock(), self._tasks[task]
         if pace.counted is None and total is not None:
             pace.counted = (now, done)
-        if now - pace.said < self._every:
+        if now - pace.said < pace.wait:
             return
-        pace.said = now
+        pace.said, pace.wait = now, min(2 * pace.wait, LONGEST)
         words = [note] if note else []
         words.append(f"{_time(now - pace.began)} gone")
         if total and pace.counted is not None and done > pace.counted[1]:
@@ -159,18 +159,12 @@ class PlainLines(Observer):
 class LogFile(PlainLines):
     """The same into a file that is appended to, with the date; a disk that refuses the log does not stop the work."""
 
-    def __init__(self, path: Path, every: float = EVERY) -> None:
+    def __init__(self, path: Path) -> None:
         def append(line: str) -> None:
             with contextlib.suppress(OSError), path.open("a", encoding="utf-8", errors="backslashreplace") as file:
                 file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} {line}\n")
 
-        super().__init__(append, every)
-
-    def started(self, task: str, *, total: int | None, done: int) -> None:
-        """A line at once: whoever looks into the log sees that it goes."""
-        super().started(task, total=total, done=done)
-        share = f" at {100 * done // total}%" if total and done else ""
-        self._write(f"{task}: started{share}")
+        super().__init__(append)
 
     def message(self, text: str) -> None:
         """A line."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,12 +13,13 @@ from torch import Tensor
 from smoothcert import datasets
 from smoothcert.audit.rebuild import rebuild, refuse_other_data, refuse_other_model
 from smoothcert.core.errors import InputError
-from smoothcert.datasets import Dataset
+from smoothcert.datasets import Dataset, Preprocessing, ReadOptions
 from smoothcert.datasets.files import reading
 from smoothcert.datasets.npy import map_npy
 from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
-from smoothcert.runs import Run
+from smoothcert.runs import DataConfig, Run
+from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.sources import (
     Classifier,
     DataSource,
@@ -43,9 +45,11 @@ def run_data(run: Run, given: DataSource | None, root: Path | None) -> Dataset:
     if given is None and about.name not in datasets.names():
         raise InputError(f"the data of {run.path}, {about.name!r}, are not known by name; give --data PATH")
     if given is None:
-        dataset = named_data(about.name, about.split, root, "--data")
+        dataset = named_data(about.name, about.split, root, "--data", read_as(about))
     else:
-        dataset = open_data(given, about.split, root=root, called="--data")
+        shape = (run.config.model.architecture or {}).get("input_shape")
+        dataset = open_data(given, about.split, root=root, called="--data", read=read_as(about), shape=shape)
+    dataset = numbered_as(dataset, run.config.class_names)
     refuse_other_data(run, dataset)
     return dataset
 
@@ -55,9 +59,22 @@ def own_data(inputs: npt.NDArray[Any]) -> Dataset:
     return datasets.from_arrays(np.asarray(inputs), name="service")
 
 
-def run_model(run: Run, model: ModelSource, *, device: str | None = None) -> Classifier:
+def numbered_as(dataset: Dataset, names: Sequence[str]) -> Dataset:
+    """Folders with the numbers that a run gave their classes, if it knows them all; else as they are."""
+    if set(dataset.class_names) < set(names) or sorted(dataset.class_names) == sorted(names):
+        return datasets.with_class_names(dataset, names, said_by="the run")
+    return dataset
+
+
+def read_as(about: DataConfig) -> ReadOptions:
+    """How the data of a run were read."""
+    return ReadOptions(Preprocessing.from_json(about.preprocessing), about.label_column)
+
+
+def run_model(run: Run, model: ModelSource, *, device: str | None = None, observer: Observer = SILENT) -> Classifier:
     """The model that was brought for a run, where the run was made; one of another fingerprint is refused."""
-    classifier = open_model(model, device=device or run.config.device, num_classes=run.config.num_classes)
+    where, classes = device or run.config.device, run.config.num_classes
+    classifier = open_model(model, device=where, num_classes=classes, observer=observer)
     refuse_other_model(run, classifier.about.fingerprint)
     return classifier
 

@@ -31,12 +31,13 @@ class Outcome:
         """One more input is done."""
         self.inputs += 1
         self.draws += record.draws or 0
-        self.counts["abstained" if record.abstained else "right" if record.correct else "wrong"] += 1
+        judged = "right" if record.correct else "wrong" if record.labelled else "unlabelled"
+        self.counts["abstained" if record.abstained else judged] += 1
 
     @property
     def certified(self) -> int:
-        """Inputs with a certificate, of the right class or not."""
-        return self.counts["right"] + self.counts["wrong"]
+        """Inputs with a certificate, of the right class or not, or nobody knows."""
+        return self.counts["right"] + self.counts["wrong"] + self.counts["unlabelled"]
 
     @property
     def sentence(self) -> str:
@@ -46,7 +47,8 @@ class Outcome:
         return f"{of}{wrong}, {self.counts['abstained']} abstained"
 
     def __str__(self) -> str:
-        text = f"{self.certified} certified ({self.counts['wrong']} wrong), {self.counts['abstained']} abstained, "
+        wrong = "" if self.counts["unlabelled"] else f" ({self.counts['wrong']} wrong)"
+        text = f"{self.certified} certified{wrong}, {self.counts['abstained']} abstained, "
         text += f"{self.planned - self.inputs} to do"
         saved = self.inputs * self.fixed_draws - self.draws
         return f"{text}, {saved:,} draws saved" if saved > 0 else text

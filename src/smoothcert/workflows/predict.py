@@ -3,36 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-import torch
 from torch import Tensor
 
 from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.audit.rebuild import other_circumstances, refuse_soft
 from smoothcert.core.errors import InputError
-from smoothcert.datasets import read_inputs
+from smoothcert.datasets import Dataset, ReadOptions
 from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
 from smoothcert.noise import Noise
-from smoothcert.procedures import Predict, Prediction
+from smoothcert.procedures import Certificate, Predict, Prediction, Procedure
 from smoothcert.runs import Run
+from smoothcert.workflows.answers import Answer
 from smoothcert.workflows.choices import NoiseChoice, resolve_noise
+from smoothcert.workflows.inputs import check_fits
 from smoothcert.workflows.memory import opened_memory
-from smoothcert.workflows.observer import SILENT, Observer
-from smoothcert.workflows.of_run import rebuilt, run_calibration, run_model
-from smoothcert.workflows.sources import Classifier, ModelSource, calibration_inputs, open_model
-
-
-@dataclass(frozen=True)
-class Answer:
-    """What is answered to one input."""
-
-    source: Path
-    class_name: str | None  # None: it abstains
-    prediction: Prediction
+from smoothcert.workflows.observer import SILENT, Observer, task
+from smoothcert.workflows.of_run import read_as, rebuilt, run_calibration, run_model
+from smoothcert.workflows.procedure_choice import ProcedureChoice
+from smoothcert.workflows.sources import (
+    Classifier,
+    ModelSource,
+    calibration_inputs,
+    is_eight_bit,
+    open_data,
+    open_model,
+)
 
 
 @dataclass(frozen=True)
@@ -50,75 +50,103 @@ def predict(
     *,
     run: Run | str | Path | None = None,
     running: Running | None = None,
-    procedure: Predict | None = None,
+    procedure: Predict | Procedure | ProcedureChoice | None = None,
     seed: int | None = None,
     memory: Memory | str | Path | None = None,
     calibration: Any = None,
     device: str | None = None,
     workers: int | None = None,
     data_root: Path | None = None,
+    read: ReadOptions | None = None,
     observer: Observer = SILENT,
 ) -> list[Answer]:
-    """Answer inputs of images and .npy files with the smoothed classifier, or abstain.
+    """Answer inputs of files with the smoothed classifier, or abstain; with a procedure that certifies, prove it.
 
     Args:
         model: a model whose file says what it takes: a checkpoint or an ensemble.
-        inputs: files; an .npy file may hold several inputs.
+        inputs: images, folders of images, and .npy files, which may hold several inputs.
         run: answer as the classifier that it certified; another model is refused.
         running: noise and backend, where no run settles them.
-        procedure: default `Predict()`.
+        procedure: `Predict()`, the default, answers; `Fixed()` and the like answer with a radius.
         seed: of all draws. Default: that of the run, else 0.
         memory: inside of its regions the memory answers.
+        read: how images are resized and cropped, and what classes are called. Default: as the run has it.
         calibration, device, workers, data_root, observer: as of `certify`.
     """
+    how = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure or Predict()
     opened = None if run is None else run if isinstance(run, Run) else Run.open(Path(run))
-    if opened is not None and running is not None:
-        raise InputError(f"noise and backend are settled by the run {opened.path}; leave them out")
-    if opened is not None and opened.config.sigma_search is not None and seed is not None:
-        raise InputError(
-            f"--seed does not go with {opened.path}, whose seed decides the sigma of each input; leave it out"
-        )
+    _refuse(opened, running, seed, how, memory)
     with opened_memory(memory, there=True) as remembered:
-        classifier = open_model(model, device=device) if opened is None else run_model(opened, model, device=device)
-        shape = classifier.input_shape
-        if shape is None:
+        classifier = (
+            open_model(model, device=device, observer=observer)
+            if opened is None
+            else run_model(opened, model, device=device, observer=observer)
+        )
+        if classifier.input_shape is None:
             raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")
-        batches = [(Path(path), *_read(Path(path), shape)) for path in inputs]
+        data = open_data(list(inputs), read=_reading(opened, read), shape=classifier.input_shape)
+        check_fits(classifier, data, "--input")
         if opened is not None:
             calibrating = run_calibration(opened, calibration, None, data_root)
             smoothed = _certified(opened, classifier, seed, workers, calibrating, remembered, observer)
         else:
-            eight_bit = all(is_8_bit for _, _, is_8_bit in batches)
-            how = running or Running()
+            chosen = running or Running()
             smoothed = Smoothed(
                 classifier.model,
                 num_classes=classifier.num_classes,
-                noise=resolve_noise(how.noise, classifier.details, eight_bit=eight_bit),
+                noise=resolve_noise(chosen.noise, classifier.details, eight_bit=is_eight_bit(data)),
                 seed=seed or 0,
-                batch_size=how.batch_size,
+                batch_size=chosen.batch_size,
                 workers=workers,
-                backend=how.backend,
-                calibration=calibration_inputs(how.backend, calibration, None, data_root)[0],
+                backend=chosen.backend,
+                calibration=calibration_inputs(chosen.backend, calibration, None, data_root)[0],
                 memory=remembered,
-                input_range=(0, 1),
-                input_shape=shape,
+                input_range=data.input_range,
+                input_shape=classifier.input_shape,
             )
-        sources = [path for path, batch, _ in batches for _ in batch]
-        predictions = smoothed.predict(torch.cat([batch for _, batch, _ in batches]), procedure or Predict())
-    names = classifier.class_names
-    return [
-        Answer(source, None if answer.abstained else names[answer.label], answer)
-        for source, answer in zip(sources, predictions, strict=True)
-    ]
+        names = data.class_names or (opened.config.class_names if opened else ()) or classifier.class_names
+        return _answers(smoothed, data, how, names, observer)
 
 
-def _read(path: Path, shape: tuple[int, ...]) -> tuple[Tensor, bool]:
-    """Inputs of a file, (B, *shape), and whether they were 8-bit."""
-    try:
-        batch, eight_bit = read_inputs(path, shape)
-    except InputError as error:
-        raise InputError(f"--input {error}") from None
-    return torch.from_numpy(batch), eight_bit
+def _refuse(
+    run: Run | None, running: Running | None, seed: int | None, procedure: Predict | Procedure, memory: object
+) -> None:
+    """Refuse what does not go together."""
+    if run is not None and running is not None:
+        raise InputError(f"noise and backend are settled by the run {run.path}; leave them out")
+    if run is not None and run.config.sigma_search is not None and seed is not None:
+        raise InputError(
+            f"--seed does not go with {run.path}, whose seed decides the sigma of each input; leave it out"
+        )
+    if memory is not None and not isinstance(procedure, Predict):
+        raise InputError(
+            "--certify does not go with --memory here, because certificates would be kept in it; use smoothcert certify"
+        )
+
+
+def _reading(run: Run | None, read: ReadOptions | None) -> ReadOptions | None:
+    """As is said, else as the images of the run were prepared."""
+    if run is None or (read is not None and read.preprocessing):
+        return read
+    return replace(read or ReadOptions(), preprocessing=read_as(run.config.data).preprocessing)
+
+
+def _answers(
+    smoothed: Smoothed, data: Dataset, how: Predict | Procedure, names: Sequence[str], observer: Observer
+) -> list[Answer]:
+    """One per input, a few of which are in memory at a time."""
+    found: list[Answer] = []
+    name = "predict" if isinstance(how, Predict) else "certify"
+    with task(observer, name, total=len(data)) as under_way:
+        for part in data.parts(range(len(data))):
+            batch = data.tensors(part)
+            said: list[Prediction | Certificate] = []
+            said += smoothed.predict(batch, how) if isinstance(how, Predict) else smoothed.certify(batch, how)
+            for index, answer in zip(part, said, strict=True):
+                called = None if answer.abstained else names[answer.label]
+                found.append(Answer(data.input_name(index), called, answer))
+            under_way.reach(len(found))
+    return found
 
 
 def _certified(

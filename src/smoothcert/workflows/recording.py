@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Sequence
 
-from smoothcert.audit.rebuild import distinct_inputs
+from smoothcert.audit.rebuild import planned_inputs
 from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import loaded_plugins
@@ -29,6 +29,7 @@ def run_config(
     next(procedure.certify(noise))
     smoothed.check(data.tensors(indices[:1]))
     compiled = _compiled(smoothed, data)
+    planned = planned_inputs(data, indices)
     return RunConfig(
         model=model or ModelConfig(),
         classifier=compiled.description,
@@ -38,13 +39,17 @@ def run_config(
         sigma_search=None if smoothed.search is None else smoothed.search.describe(),
         procedure=procedure.describe(),
         seed=smoothed.seed,
+        stream=noise.stream_kind(compiled.device),
         data=DataConfig(
             name=data.name,
             split=data.split,
             size=len(data),
             fingerprint=data.fingerprint,
             subset=SubsetConfig(subset.start, subset.every, subset.limit),
-            distinct=distinct_inputs(data, indices),
+            distinct=planned.distinct,
+            inputs_digest=planned.digest,
+            preprocessing=data.preprocessing.to_json() or None,
+            label_column=data.label_column,
         ),
         plugins=loaded_plugins(),
         indices=tuple(indices),
@@ -120,15 +125,14 @@ def certify_into(
                 "whether it is the same; certify into a new folder, or give the function a `fingerprint` attribute"
             )
         todo = [index for index in run.planned if index not in recorded]
-        if not todo:
-            return
         last = time.perf_counter()
-        certificates = smoothed.certifying(
-            data.tensors(todo), procedure, on_draws=on_draws, member_calls=member_calls, compiled=compiled
-        )
-        for row, certificate in certificates:
-            now = time.perf_counter()
-            record = Record.of(todo[row], int(data.labels[todo[row]]), certificate, now - last)
-            last = now
-            writer.append(record)
-            on_record(record)
+        for part in data.parts(todo):  # data may be larger than memory
+            certificates = smoothed.certifying(
+                data.tensors(part), procedure, on_draws=on_draws, member_calls=member_calls, compiled=compiled
+            )
+            for row, certificate in certificates:
+                now = time.perf_counter()
+                record = Record.of(part[row], int(data.labels[part[row]]), certificate, now - last)
+                last = now
+                writer.append(record)
+                on_record(record)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shlex
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,6 +15,7 @@ from smoothcert.workflows.observer import SILENT, Observer
 
 if TYPE_CHECKING:
     from smoothcert.datasets import Dataset
+    from smoothcert.runs import DataConfig
     from smoothcert.workflows.sources import DataSource
 
 
@@ -50,7 +51,7 @@ def report(
         results,
         out,
         images={r.name: _pictures(found[r.name], r) for r in results if r.name in found},
-        class_names={name: of.class_names for name, of in found.items()},
+        class_names={name: of.class_names for name, of in found.items()},  # for logs, which name none
         radii=None if radii is None else list(radii),
         command=_command(sources, out, data, images=images, radii=radii),
     )
@@ -64,7 +65,7 @@ def _datasets(
     results: Sequence[Results], given: DataSource | None, root: Path | None
 ) -> tuple[dict[str, Dataset], dict[str, list[str]]]:
     """By the name of a result its data set; and why others have none."""
-    loaded: dict[tuple[str, str], Dataset | str] = {}
+    loaded: dict[tuple[str, ...], Dataset | str] = {}
     found: dict[str, Dataset] = {}
     missing: dict[str, list[str]] = {}
     for result in results:
@@ -74,10 +75,15 @@ def _datasets(
         if source is None:
             missing.setdefault("it does not say of which data it is; give --data", []).append(result.name)
             continue
-        key = (str(source) if given is None or isinstance(given, str | Path) else "", split)
+        read = {} if about is None else {**(about.preprocessing or {}), "label": about.label_column or ""}
+        key = (str(source) if given is None or isinstance(given, str | Path) else "", split, str(sorted(read.items())))
         if key not in loaded:
-            loaded[key] = _load(source, split, root, must=given is not None)
+            loaded[key] = _load(source, split, root, about, must=given is not None)
         dataset = loaded[key]
+        if not isinstance(dataset, str):
+            from smoothcert.workflows.of_run import numbered_as  # noqa: PLC0415
+
+            dataset = numbered_as(dataset, result.class_names)
         reason = dataset if isinstance(dataset, str) else _other(dataset, result)
         if isinstance(dataset, str) or reason:
             missing.setdefault(str(reason), []).append(result.name)
@@ -88,14 +94,15 @@ def _datasets(
     return found, missing
 
 
-def _load(source: Any, split: str, root: Path | None, *, must: bool) -> Dataset | str:
+def _load(source: Any, split: str, root: Path | None, about: DataConfig | None, *, must: bool) -> Dataset | str:
     from smoothcert import datasets  # noqa: PLC0415 (a report without pictures does not wait for torch)
+    from smoothcert.workflows.of_run import read_as  # noqa: PLC0415
     from smoothcert.workflows.sources import open_data  # noqa: PLC0415
 
     if not must and source not in datasets.names():
         return f"its data set {source!r} is not known by name; give --data PATH"
     try:
-        return open_data(source, split, root=root, called="--data")
+        return open_data(source, split, root=root, called="--data", read=None if about is None else read_as(about))
     except InputError as error:
         if must:
             raise
@@ -106,14 +113,43 @@ def _other(dataset: Dataset, result: Results) -> str:
     """Why these are not the data of the result, or "". A log names no fingerprint: its labels must agree."""
     about = result.settings.data
     if about is not None:
-        same = about.fingerprint == dataset.fingerprint
+        # A fingerprint may be of files alone: records name inputs by content.
+        same = about.fingerprint == dataset.fingerprint and _same_inputs(dataset, result)
     else:
         same = all(r.index < len(dataset) and r.label == dataset.labels[r.index] for r in result.records)
     return "" if same else f"the data set {dataset.name} at hand is not the one that was certified; give --data"
 
 
-def _pictures(dataset: Dataset, result: Results) -> dict[int, Any]:
-    return {} if dataset.input_range is None else {index: dataset.inputs[index] for index in result.indices}
+def _same_inputs(dataset: Dataset, result: Results) -> bool:
+    from smoothcert.core.randomness import input_id  # noqa: PLC0415
+
+    certificates = {record.index: record.certificate for record in result.records}
+    for part in dataset.parts(sorted(certificates)):
+        for index, x in zip(part, dataset.tensors(part), strict=True):
+            certificate = certificates[index]
+            if certificate is not None and certificate.input_id not in ("", input_id(x)):
+                return False
+    return True
+
+
+class Pictures(Mapping[int, Any]):
+    """The images of a result's inputs, each read when it is drawn."""
+
+    def __init__(self, dataset: Dataset, result: Results) -> None:
+        self._dataset, self._indices = dataset, sorted(result.indices)
+
+    def __getitem__(self, index: int) -> Any:
+        return self._dataset.inputs[index]
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._indices)
+
+    def __len__(self) -> int:
+        return len(self._indices)
+
+
+def _pictures(dataset: Dataset, result: Results) -> Mapping[int, Any]:
+    return {} if dataset.input_range is None else Pictures(dataset, result)
 
 
 def _command(

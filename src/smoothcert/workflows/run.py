@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from smoothcert import runs
 from smoothcert.analysis import Results, Summary, read, summarise
+from smoothcert.procedures import Certificates
 from smoothcert.workflows.analyze import table_text
 from smoothcert.workflows.observer import SILENT, Observer
 from smoothcert.workflows.outcome import Outcome
@@ -18,6 +19,9 @@ if TYPE_CHECKING:
     from smoothcert.workflows.attack import AttackResult
     from smoothcert.workflows.sources import DataSource, ModelSource
     from smoothcert.workflows.verify import Verification
+
+
+MOST_PICTURES = 60  # that a table in a notebook shows
 
 
 class Run(runs.Run):
@@ -32,6 +36,19 @@ class Run(runs.Run):
     def outcome(self) -> Outcome:
         """How many inputs were certified, and how many abstained."""
         return Outcome.of(self.records(), len(self.planned))
+
+    def certificates(self) -> Certificates:
+        """All certificates, in the order of the plan: a list, which prints as a table, with pictures in notebooks.
+
+        Inputs are called by their files where the data are at hand.
+        """
+        found = super().certificates()
+        if self.data is not None:
+            numbers = [int(name) for name in found.input_names]
+            found.input_names = tuple(self.data.input_name(number) for number in numbers)
+            if len(found) <= MOST_PICTURES:
+                found.images = self.data.tensors(numbers).numpy()
+        return found
 
     def results(self) -> Results:
         """The run as `smoothcert.analysis` takes it."""

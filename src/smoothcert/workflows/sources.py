@@ -4,27 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
+import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from smoothcert import datasets
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of, evaluating
-from smoothcert.datasets import Dataset, Subset
+from smoothcert.datasets import Dataset, ReadOptions, Subset
 from smoothcert.engine.backends import BACKENDS
-from smoothcert.models import Architecture, Checkpoint, ensembles, save
+from smoothcert.models import Architecture, Checkpoint, ensembles, in_own_precision, save
+from smoothcert.models.zoo import model_file
 from smoothcert.runs import ModelConfig
+from smoothcert.workflows.observer import SILENT, Observer
 
 Files = str | Path | Sequence[str | Path]
 ModelSource = Model | Checkpoint | Files
 """A module, a function of tensors, what `load_model` gave, or files: of several the members vote softly."""
 
-DataSource = Dataset | str | Path | tuple[Any, Any]
-"""A data set, the name of one, an .npz file, a folder of images, or arrays (x, y)."""
+DataSource = Dataset | str | Path | tuple[Any, Any] | list[Any] | np.ndarray[Any, Any] | Tensor
+"""A data set, the name of one, an .npz file, a folder of images, a table, or arrays (x, y); without labels: an array x,
+or a list of images, folders of images and .npy files."""
 
 CALIBRATION_INPUTS = 512
 
@@ -56,13 +60,18 @@ class Classifier:
 
 
 def load_model(source: Files, *, device: str = "cpu") -> Checkpoint:
-    """Read a model from its file: a checkpoint (.safetensors), an ensemble (.json), or several files that vote softly.
+    """Read a model of any format, or several that vote softly.
 
-    Gives the module (`.model`), what it was built from (`.architecture`), what was recorded about it (`.details`) and
-    its `.fingerprint`. Nothing in the files is run.
+    Formats: our checkpoints (net.safetensors), ensembles (ensemble.json), ONNX (net.onnx), torch.export (net.pt2),
+    TorchScript, checkpoints of the papers' code (checkpoint.pth.tar), folders of Hugging Face, and Python
+    ("my_models.py:net", "package.module:net": a module, or a function without arguments that builds one).
+
+    Gives the model (`.model`), what it was built from (`.architecture`), what was recorded about it (`.details`), its
+    `.fingerprint`, and `.notes`: sentences to read, as that code was run. No pickle is ever read but for its weights;
+    code is run for Python, TorchScript and torch.export only.
     """
     files = [source] if isinstance(source, str | Path) else list(source)
-    return ensembles.load_model([Path(file) for file in files], device)
+    return ensembles.load_model([model_file(file) for file in files], device)
 
 
 def save_model(
@@ -81,15 +90,21 @@ def save_model(
         details: JSON-able, for whoever reads the checkpoint: recipe, seed, noise, ...
     """
     if isinstance(model, Checkpoint):
-        architecture, details = architecture or model.architecture, model.details | dict(details or {})
-        model = model.model
+        known, details = model.architecture, model.details | dict(details or {})
+        architecture = architecture or (known if isinstance(known, Architecture) else None)
+        model = cast(nn.Module, model.model)
     if architecture is None:
         raise InputError("save_model needs the architecture that the module was built from; give architecture=")
     save(path, model, architecture, details or {})
 
 
 def open_model(
-    source: ModelSource, *, device: str | None = None, num_classes: int | None = None, example: Tensor | None = None
+    source: ModelSource,
+    *,
+    device: str | None = None,
+    num_classes: int | None = None,
+    example: Tensor | None = None,
+    observer: Observer = SILENT,
 ) -> Classifier:
     """A model as the workflows take it; how many classes it has is asked of it, with the input `example`, if need be.
 
@@ -97,19 +112,27 @@ def open_model(
         source: see `ModelSource`. Files go to the `device`, by default the best there is; a module is run where it is.
         num_classes: how many scores it gives, if its file does not say.
         example: one input, (1, ...).
+        observer: hears what is to be known of the model: that code was run, that it has no fingerprint.
     """
     if isinstance(source, Checkpoint) or not callable(source):
-        return _from_checkpoint(source, device)
+        return _from_checkpoint(source, device, num_classes, example, observer)
+    model = in_own_precision(source)
     if num_classes is None:
-        num_classes = _asked_classes(source, example)
+        num_classes = _asked_classes(model, example)
     where = None if device is None else find_device(device)
-    return Classifier(source, num_classes, name=type(source).__name__, device=where)
+    return Classifier(model, num_classes, name=type(source).__name__, device=where)
 
 
-def _from_checkpoint(source: Checkpoint | Files, device: str | None) -> Classifier:
+def _from_checkpoint(
+    source: Checkpoint | Files,
+    device: str | None,
+    num_classes: int | None,
+    example: Tensor | None,
+    observer: Observer,
+) -> Classifier:
     paths: list[Path] = []
     if not isinstance(source, Checkpoint):
-        paths = [Path(source)] if isinstance(source, str | Path) else [Path(path) for path in source]
+        paths = [model_file(one) for one in ([source] if isinstance(source, str | Path) else source)]
         source = load_model(paths, device=find_device(device))
     architecture = source.architecture
     about = ModelConfig(
@@ -118,8 +141,15 @@ def _from_checkpoint(source: Checkpoint | Files, device: str | None) -> Classifi
         fingerprint=source.fingerprint,
         ensemble=source.details.get("ensemble"),
     )
-    shape = tuple(architecture.input_shape)
-    return Classifier(source.model, architecture.num_classes, shape, architecture.name, source.details, about)
+    model, shape, name = in_own_precision(source.model), architecture.input_shape, architecture.name
+    for note in source.notes:
+        observer.warned(note)
+    known = Classifier(model, architecture.num_classes or num_classes or 0, shape, name, source.details, about)
+    if known.num_classes:
+        return known
+    if example is not None and shape is not None:
+        known.check_shape(example.shape[1:], "of this shape")
+    return replace(known, num_classes=_asked_classes(model, example))
 
 
 def _asked_classes(model: Callable[[Tensor], Tensor], example: Tensor | None) -> int:
@@ -135,16 +165,28 @@ def _asked_classes(model: Callable[[Tensor], Tensor], example: Tensor | None) ->
     return int(shape[1])
 
 
-def open_data(source: DataSource, split: str = "test", *, root: Path | None = None, called: str = "data") -> Dataset:
-    """Data as the workflows take them; what cannot be opened is refused, naming the argument it was `called`."""
-    if isinstance(source, Dataset):
-        return source
-    if isinstance(source, tuple):
-        if len(source) != 2:
-            raise InputError(f"{called} must be (inputs, labels), got {len(source)} values")
-        return datasets.from_arrays(*source, split=split)
+def open_data(
+    source: DataSource,
+    split: str = "test",
+    *,
+    root: Path | None = None,
+    called: str = "data",
+    read: ReadOptions | None = None,
+    shape: Sequence[int] | None = None,
+) -> Dataset:
+    """Data as the workflows take them; what cannot be opened is refused, naming the argument it was `called`.
+
+    `read` says what the data leave open, `shape` what one input of the model is, for inputs without labels.
+    """
+    how = read or ReadOptions()
+    if isinstance(source, list):
+        return _unlabelled(source, how, shape)
+    if not isinstance(source, str | Path):
+        data = _in_memory(source, split, called).prepared(how.preprocessing)
+        names = how.class_names
+        return data if names is None else datasets.with_class_names(data, names, said_by="--class-names")
     try:
-        return datasets.load(source, split, root=root)
+        return datasets.load(source, split, root=root, options=how, shape=shape)
     except InputError as error:
         text = str(error)
         if text.startswith("source "):
@@ -152,6 +194,27 @@ def open_data(source: DataSource, split: str = "test", *, root: Path | None = No
         elif text.startswith(str(source)):
             text = f"{called} {text}"
         raise InputError(text) from None
+
+
+def _in_memory(source: DataSource, split: str, called: str) -> Dataset:
+    if isinstance(source, Dataset):
+        return source
+    if isinstance(source, tuple):
+        if len(source) != 2:
+            raise InputError(f"{called} must be (inputs, labels), got {len(source)} values")
+        return datasets.from_arrays(*source, split=split)
+    return datasets.from_arrays(source, split=split)
+
+
+def _unlabelled(paths: Sequence[str | Path], how: ReadOptions, shape: Sequence[int] | None) -> Dataset:
+    if how.label_column is not None:
+        raise InputError("--label-column goes with a table (.csv, .parquet), given as --data; leave it out")
+    try:
+        data = datasets.read_unlabelled(paths, shape, how.preprocessing)
+    except InputError as error:
+        raise InputError(f"--input {error}") from None
+    names = how.class_names
+    return data if names is None else datasets.with_class_names(data, names, said_by="--class-names")
 
 
 @contextmanager
@@ -203,10 +266,12 @@ def calibration_inputs(
     return inputs.tensors(chosen), f"{inputs.name}:{split}"
 
 
-def named_data(name: str, split: str, root: Path | None, instead: str | None) -> Dataset:
+def named_data(
+    name: str, split: str, root: Path | None, instead: str | None, read: ReadOptions | None = None
+) -> Dataset:
     """Data; where they were not named by the user, the refusal says with which option they can be."""
     try:
-        return open_data(name, split, root=root, called="--data")
+        return open_data(name, split, root=root, called="--data", read=read)
     except InputError as error:
         if instead is None:
             raise

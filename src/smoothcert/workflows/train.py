@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
 from torch import Tensor
@@ -39,6 +39,7 @@ def training_config(recipe: Recipe, data: Dataset, *, seed: int, device: str) ->
 
 def architecture_of(recipe: Recipe, data: Dataset) -> Architecture:
     """The network for these images; other images than those of the recipe will do if they have as many channels."""
+    data.require_labels("training")
     shape = data.inputs.shape[1:]
     channels = CHANNELS.get(recipe.data, shape[0])  # of data from outside nobody knows
     if len(shape) != 3 or shape[0] != channels:
@@ -122,7 +123,8 @@ def train_recipe(
             return False
 
         told = Observers(observer, LogFile(out / LOG)) if group.rank == 0 else observer
-        about = {"objective": objective.describe(), "noise": objective.noise.describe()}
+        about: dict[str, Any] = {"objective": objective.describe(), "noise": objective.noise.describe()}
+        about["class_names"] = list(data.class_names)
 
         def save(path: Path, epoch: Epoch) -> None:
             versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__}
@@ -160,14 +162,14 @@ def _take_weights(model: torch.nn.Module, architecture: Architecture, init: Path
             f"add --set architecture={found.architecture.name}"
         )
     try:
-        model.load_state_dict(found.model.state_dict())
+        model.load_state_dict(cast(torch.nn.Module, found.model).state_dict())
     except RuntimeError:
         raise InputError(
-            f"--init {init} takes inputs of shape {tuple(found.architecture.input_shape)} and knows "
+            f"--init {init} takes inputs of shape {found.architecture.input_shape} and knows "
             f"{found.architecture.num_classes} classes, the data have {tuple(architecture.input_shape)} and "
             f"{architecture.num_classes}; give a checkpoint for these data"
         ) from None
-    return found.fingerprint
+    return str(found.fingerprint)
 
 
 def _tensors(data: Dataset, rows: list[int], device: str) -> tuple[Tensor, Tensor]:

@@ -181,7 +181,7 @@ def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observ
     from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model  # noqa: PLC0415
 
     records = sample_records(audit.records, options.share, seed)
-    classifier = run_model(run, options.model, device=options.device)
+    classifier = run_model(run, options.model, device=options.device, observer=observer)
     dataset = run_data(run, options.data, options.data_root)
     classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
     calibrating = run_calibration(run, options.calibration, options.data, options.data_root)

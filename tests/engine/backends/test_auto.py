@@ -2,6 +2,7 @@
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -21,15 +22,15 @@ needs_onnx = pytest.mark.skipif(not installed("onnxruntime"), reason="onnxruntim
 def rates(monkeypatch: pytest.MonkeyPatch, fast: str, rows: int) -> None:
     """Measured rates as we like them: the backend `fast` wins, and `rows` rows win.
 
-    Whether several blocks may share a call is up to the processor's kernels, and no question here.
+    Whether draws may share a call is up to the processor's kernels, and no question here.
     """
 
     def throughput(executable: Executable, task: BackendTask, workers: int, seconds: float) -> float:
         return (2.0 if executable.description["name"] == fast else 1.0) + (0.5 if task.rows == rows else 0.0)
 
     monkeypatch.setattr(auto, "throughput", throughput)
-    for where in (auto, compiled):
-        monkeypatch.setattr(where, "same_votes", lambda *_: True)
+    monkeypatch.setattr(auto, "packs", lambda *_: True)
+    monkeypatch.setattr(auto, "_chosen", {})
 
 
 @needs_onnx
@@ -48,6 +49,29 @@ def test_a_given_batch_size_is_kept(net: nn.Module, monkeypatch: pytest.MonkeyPa
     rates(monkeypatch, "eager", 128)
     g = Smoothed(net, 3, Gaussian(0.1), backend="auto", batch_size=256, input_shape=(1, 8, 8))
     assert g.describe()["batch"] == 256
+
+
+def test_what_was_chosen_is_remembered_and_what_is_measured_is_said(
+    net: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates(monkeypatch, "eager", 384)
+    said: list[str] = []
+    arguments: dict[str, Any] = {"backend": "auto", "input_shape": (1, 8, 8), "workers": 1}
+    first = Smoothed(net, 3, Gaussian(0.1), **arguments).compile((1, 8, 8), say=said.append)
+    assert "measuring eager, 128 rows per call, 1 workers" in said
+    assert any(text.startswith("eager, 384 rows per call, 1 workers: ") for text in said)
+    monkeypatch.setattr(auto, "throughput", lambda *_: pytest.fail("measured again"))
+    again = Smoothed(net, 3, Gaussian(0.2), **arguments).compile((1, 8, 8))
+    assert (again.description, again.workers) == (first.description, first.workers)
+
+
+def test_there_is_a_limit_to_measuring_and_eager_is_always_measured(
+    net: nn.Module, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rates(monkeypatch, "onnxruntime", 384)
+    monkeypatch.setattr(auto, "SECONDS", 0.0)
+    about = Smoothed(net, 3, Gaussian(0.1), backend="auto", input_shape=(1, 8, 8)).describe()
+    assert (about["backend"]["name"], about["batch"]) == ("eager", 128)
 
 
 def test_throughput_counts_rows_of_all_workers(net: nn.Module) -> None:

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from smoothcert import engine
 from smoothcert.core.errors import InputError
 from smoothcert.engine import Smoothed
-from smoothcert.engine.backends import BACKENDS, BackendTask, default_rows, installed, prepare, same_votes
+from smoothcert.engine.backends import BACKENDS, BackendTask, default_rows, installed, packs, prepare
 from smoothcert.engine.backends.base import Executable, Padded
 from smoothcert.noise import Gaussian
 from smoothcert.procedures import Certificate, Fixed
@@ -134,7 +134,7 @@ def test_refusals(net: nn.Module, calibration: Tensor, monkeypatch: pytest.Monke
 
 def test_a_function_is_run_by_eager_also_for_auto() -> None:
     g = Smoothed(lambda x: x.flatten(1)[:, :CLASSES], CLASSES, NOISE, backend="auto")
-    assert g.describe()["backend"]["name"] == "eager"
+    assert g.describe(torch.rand(2, 6))["backend"]["name"] == "eager"
     assert len(g.certify(torch.rand(2, 6), QUICK)) == 2
 
 
@@ -164,30 +164,28 @@ class Positional(nn.Module):
         return self.out(x) + 1e-6 * torch.arange(len(x))[:, None].div(128, rounding_mode="floor")
 
 
-def test_blocks_share_a_call_only_where_their_place_does_not_matter() -> None:
+def test_rows_of_a_call_follow_from_the_model_and_the_shape() -> None:
     cpu = torch.device("cpu")
     assert default_rows(Positional(), cpu) == 384
-    assert default_rows(nn.Linear(6, CLASSES), cpu) == default_rows(lambda x: x, cpu) == 128
+    assert default_rows(nn.Linear(6, CLASSES), cpu) == default_rows(lambda x: x, cpu, (6,)) == 4096
+    assert default_rows(nn.Sequential(nn.Linear(20, 256), nn.ReLU(), nn.Linear(256, 3)), cpu) == 512
+    assert default_rows(nn.Sequential(nn.Conv2d(1, 2, 3), nn.Flatten(), nn.Linear(72, 3)), cpu) == 128
+    assert default_rows(lambda x: x, cpu, (3, 32, 32)) == default_rows(lambda x: x, cpu) == 128
     assert default_rows(nn.Linear(6, CLASSES), torch.device("cuda")) == 1024
-    assert Smoothed(Positional(), CLASSES, NOISE, input_shape=(6,)).compile((6,)).rows == 128
-    plain = nn.Sequential(nn.Linear(6, 200_000), nn.Linear(200_000, CLASSES))
-    g = Smoothed(plain, CLASSES, NOISE, input_shape=(6,))
-    compiled = g.compile((6,))
-    assert compiled.rows == (384 if same_votes(compiled.executable, compiled.task.with_rows(384)) else 128)
-    assert g.describe()["batch"] == compiled.rows
 
 
-@pytest.mark.parametrize("name", [name for name in BACKENDS if BACKENDS[name].int8 and installed(name)])
-def test_a_batch_that_was_cut_to_a_block_is_calibrated_as_a_block(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run names the batch it had: asking for that batch must make the same classifier."""
-    monkeypatch.setattr(engine.compiled, "same_votes", lambda *_: False)
-    x = torch.rand(5, 6, generator=torch.Generator().manual_seed(0))
-    made = [
-        Smoothed(nn.Linear(6, CLASSES), CLASSES, NOISE, backend=name, batch_size=rows, calibration=x).compile((6,))
-        for rows in (384, 128)
-    ]
-    assert [compiled.rows for compiled in made] == [128, 128]
-    assert torch.equal(*(compiled.task.calibration for compiled in made))
+def test_draws_share_a_call_only_where_their_place_does_not_matter() -> None:
+    x = torch.rand(2, 6, generator=torch.Generator().manual_seed(0))
+    for model in (Positional(), nn.Linear(6, CLASSES)):
+        g = Smoothed(model, CLASSES, NOISE, workers=1)
+        compiled = g.compile((6,))
+        g.certify(x, QUICK)
+        found = g._checked[compiled].packed
+        if isinstance(model, Positional):
+            assert not found
+            assert not packs(compiled.executable, compiled.task)
+        else:
+            assert found == packs(compiled.executable, compiled.task)
 
 
 def test_a_preparation_serves_until_the_weights_change(monkeypatch: pytest.MonkeyPatch) -> None:

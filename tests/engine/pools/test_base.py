@@ -94,8 +94,8 @@ PROCEDURES = [Fixed(n0=100, n=900), Sequential(radius=0.1, n=2000), Fixed(n0=50,
 @pytest.mark.parametrize("procedure", PROCEDURES, ids=["fixed", "sequential", "soft"])
 def test_what_is_lost_is_handed_out_again(procedure: Any) -> None:
     pool = Flaky()
-    one = Smoothed(network(), 3, Gaussian(0.4), seed=3, workers=1)
-    flaky = Smoothed(network(), 3, Gaussian(0.4), seed=3, pool=pool)
+    one = Smoothed(network(), 3, Gaussian(0.4), seed=3, workers=1, batch_size=64)
+    flaky = Smoothed(network(), 3, Gaussian(0.4), seed=3, pool=pool, batch_size=64)
     draws: list[int] = []
     found = sorted(flaky.certifying(X, procedure, on_draws=draws.append), key=lambda pair: pair[0])
     assert [answer for _, answer in found] == one.certify(X, procedure)
@@ -276,7 +276,7 @@ def test_pieces_carry_their_input_and_nothing_else() -> None:
             self._inner = inner
 
         def submit(self, work: Work[Any]) -> Future[Any]:
-            sizes.append(len(pickle.dumps(work)))
+            sizes.append(len(pickle.dumps(work)) // len(getattr(work, "pieces", (work,))))
             return self._inner.submit(pickle.loads(pickle.dumps(work)))
 
         def close(self) -> None:

@@ -178,7 +178,7 @@ def test_open_rows_of_blocks_are_gathered_only_where_company_does_not_matter(
         assert gathered or kind is not Content
         assert not gathered or kind is not Jealous
         said = str(compiled.note)
-        assert gathered == (said == "None") == ("each block of 128 draws is run by itself" not in said)
+        assert gathered == (said == "None") == ("every 128 draws of a request are run by themselves" not in said)
         assert kind is not Jealous or "the scores of 5 of 5 members depend" in said
         together = [c.votes for c in g.certify(x[:6], Fixed(n0=100, n=1000))]
         assert [g.certify(one, Fixed(n0=100, n=1000))[0].votes for one in x[:6]] == together

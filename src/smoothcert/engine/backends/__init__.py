@@ -20,8 +20,17 @@ from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK
 from smoothcert.core.registry import import_all
 from smoothcert.engine.backends import ensemble
-from smoothcert.engine.backends.base import BACKENDS, Backend, BackendTask, Executable, UnableError, backend
+from smoothcert.engine.backends.base import (
+    BACKENDS,
+    Backend,
+    BackendTask,
+    Executable,
+    UnableError,
+    backend,
+    rows_are_independent,
+)
 from smoothcert.models.ensembles import Ensemble
+from smoothcert.models.formats.onnx import OnnxModel
 
 __all__ = [
     "AUTO",
@@ -33,11 +42,12 @@ __all__ = [
     "check_backend",
     "default_rows",
     "installed",
+    "packs",
     "prepare",
-    "same_votes",
 ]
 
 AUTO = "auto"
+OF_ONNX = "onnxruntime"  # what runs an ONNX file where no other backend is asked for
 
 
 def installed(name: str) -> bool:
@@ -63,20 +73,37 @@ def check_backend(name: str, model: Model, device: torch.device, calibration: Te
         raise InputError(f"backend {name} needs calibration, a tensor of training inputs: give calibration=")
 
 
-def default_rows(model: Model, device: torch.device) -> int:
-    """Rows per call: small on a CPU, where activations then stay in the cache of a core.
+def default_rows(model: Model, device: torch.device, shape: tuple[int, ...] = ()) -> int:
+    """Rows per call: few on a CPU, where activations then stay in the cache of a core; many where inputs are small.
 
-    One block; three where linear layers have more than a million weights, which are read from memory for every call.
+    128; 384 where linear layers have more than a million weights, which are read from memory for every call; up to 4096
+    for functions of small inputs and for small networks of linear layers alone, where a call costs more than its rows.
     """
     if device.type != "cpu":
         return 1024
     if not isinstance(model, nn.Module):
-        return BLOCK
+        return _cached_rows(torch.Size(shape).numel()) if shape else BLOCK
     if isinstance(model, Ensemble):
         # The fewer rows a batch has, the fewer places are empty in the last one of what is left open.
         return BLOCK if model.adaptive else max(default_rows(member, device) for member in model.members)
-    weights = sum(module.weight.numel() for module in model.modules() if isinstance(module, nn.Linear))
-    return 3 * BLOCK if weights > 1_000_000 else BLOCK
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    if sum(module.weight.numel() for module in linear) > 1_000_000:
+        return 3 * BLOCK
+    own = [module for module in model.modules() if next(module.parameters(recurse=False), None) is not None]
+    if linear and all(isinstance(module, _TABULAR) for module in own):
+        return _cached_rows(max(max(module.in_features, module.out_features) for module in linear))
+    return BLOCK
+
+
+def _cached_rows(width: int) -> int:
+    """As many rows of so many numbers as stay in the cache of a core, in whole blocks, within reason."""
+    return max(BLOCK, min(MOST_ROWS, CACHED // width) // BLOCK * BLOCK)
+
+
+_TABULAR = (nn.Linear, nn.BatchNorm1d, nn.LayerNorm)
+MOST_ROWS = 4096
+CACHED = 2**17
+"""Numbers of a call that a core keeps near it."""
 
 
 def prepare(name: str, task: BackendTask) -> Executable:
@@ -85,30 +112,27 @@ def prepare(name: str, task: BackendTask) -> Executable:
         try:
             return _prepare(name, task)
         except UnableError as reason:
-            note = f"backend {name} cannot run this model ({reason}); it is run by eager, and is described so"
+            instead = _prepare("eager", task)
+            runs = instead.description["name"]
+            note = f"backend {name} cannot run this model ({reason}); it is run by {runs}, and is described so"
             warnings.warn(note, stacklevel=2)
-            return replace(_prepare("eager", task), note=note)
+            return replace(instead, note=note)
 
 
 def _prepare(name: str, task: BackendTask) -> Executable:
     if isinstance(task.model, Ensemble):
         return ensemble.prepare(partial(_prepare, name), task)
+    if isinstance(task.model, OnnxModel):
+        if name == "compile":
+            raise UnableError("it is an ONNX file, which torch does not run")
+        name = OF_ONNX if name == "eager" else name
     return BACKENDS[name].prepare(task)
 
 
-def same_votes(executable: Executable, task: BackendTask) -> bool:
-    """Does a row get the same scores, to the last bit, wherever in the batch it stands?
-
-    Only then may blocks of several inputs share a call: else votes would depend on what else is certified. Blocks stand
-    behind whole blocks, or behind the 100 draws that choose a class.
-    """
+def packs(executable: Executable, task: BackendTask) -> bool:
+    """May draws of several inputs share a call? See `rows_are_independent`."""
     with _quiet_state(task):
-        run, x = executable.new_runner(), task.probe()
-        try:
-            scores = run(x.clone())
-            return all(torch.equal(scores.roll(shift, 0), run(x.roll(shift, 0))) for shift in (BLOCK, 100))
-        except Exception:  # whatever a model raises on inputs that are not its own: then nothing is known
-            return False
+        return rows_are_independent(executable.new_runner(), task.probe(), padded=True)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from smoothcert.core.model import Model
 from smoothcert.core.randomness import generator
 from smoothcert.core.registry import Registry
 from smoothcert.engine.classifier import same_scores
+from smoothcert.models import precision_of
 
 
 class UnableError(Exception):
@@ -51,7 +52,7 @@ class BackendTask:
         """The types of the model's numbers."""
         if not isinstance(self.model, nn.Module):
             return "unknown"
-        return ",".join(sorted({str(p.dtype).removeprefix("torch.") for p in self.model.parameters()})) or "float32"
+        return precision_of(self.model) or "float32"
 
     def probe(self) -> Tensor:
         """Noisy inputs to compare two ways of running the model on, (rows, ...): always the same ones."""
@@ -70,12 +71,14 @@ class Executable:
         description: which function it is: name, precision, version of the runtime, digest of the artifact.
         note: what the user should know, as a sentence.
         rows: of a call, if other than the task's: the runner then cuts them itself.
+        sizes: how many other numbers of rows it may be asked to run in (`in_calls_of`), each with a network of its own.
     """
 
     new_runner: Callable[[], Model]
     description: dict[str, Any]
     note: str | None = None
     rows: int | None = None
+    sizes: int = 4
 
 
 @dataclass(frozen=True)
@@ -146,6 +149,24 @@ def in_calls_of(runner: Model, rows: int) -> Model | None:
     sized = getattr(runner, "in_calls_of", None)
     found: Model | None = runner if sized is None else sized(rows)
     return found
+
+
+def rows_are_independent(run: Model, x: Tensor, *, padded: bool) -> bool:
+    """Does a row get the same scores, to the last bit, wherever in a call it stands, and whoever stands beside it?
+
+    Only then may draws of several inputs share a call: else votes would depend on what else is certified. The order of
+    additions in a kernel depends on shapes and places alone: where it differs, it shows in nearly every score, so the
+    rows of x, (rows of a call, ...), tell. What is not padded to one shape is run in several.
+    """
+    order = torch.randperm(len(x), generator=generator(0, "", "order", 0)).to(x.device)
+    sizes = {len(x) // 3 + 1, *(() if padded else (1, 2, 5, 16, len(x) // 2))}
+    try:
+        scores = run(x.clone())
+        return torch.equal(run(x[order]), scores[order]) and all(
+            torch.equal(run(x[order[:size]]), scores[order[:size]]) for size in sizes if size <= len(x)
+        )
+    except Exception:  # whatever a model raises on inputs that are not its own: then nothing is known
+        return False
 
 
 @torch.no_grad()

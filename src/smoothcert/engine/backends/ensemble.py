@@ -17,8 +17,15 @@ import torch
 from torch import Tensor
 
 from smoothcert.core.model import Model
-from smoothcert.core.randomness import BLOCK, generator
-from smoothcert.engine.backends.base import BackendTask, Executable, UnableError, digest, in_calls_of
+from smoothcert.core.randomness import BLOCK
+from smoothcert.engine.backends.base import (
+    BackendTask,
+    Executable,
+    UnableError,
+    digest,
+    in_calls_of,
+    rows_are_independent,
+)
 from smoothcert.models import fingerprint
 from smoothcert.models.ensembles import Ensemble
 
@@ -63,12 +70,14 @@ def prepare(prepare_member: Callable[[BackendTask], Executable], task: BackendTa
     def new_runner() -> EnsembleRunner:
         return EnsembleRunner(ensemble, [part.new_runner() for part in parts])
 
-    executable = Executable(new_runner, _description([part.description for part in parts]))
+    sizes = min(part.sizes for part in parts)
+    executable = Executable(new_runner, _description([part.description for part in parts]), sizes=sizes)
     if not ensemble.adaptive or task.device.type != "cpu":
         return executable
     if not task.shape:
         return dataclasses.replace(executable, rows=min(BLOCK, task.rows))
-    dependent = sum(not _alike(task, part.new_runner()) for part in parts)
+    x = task.probe()
+    dependent = sum(not rows_are_independent(part.new_runner(), x, padded=True) for part in parts)
     return dataclasses.replace(executable, rows=_rows(task, dependent), note=_slower(dependent, len(parts)))
 
 
@@ -76,8 +85,8 @@ def _rows(task: BackendTask, dependent: int) -> int:
     """Rows per call of an adaptive ensemble, given how many members' scores depend on the company of a row.
 
     Members see one shape always, but which rows share a batch depends on who is settled. Where a row's scores are the
-    same to the last bit in any company, as many blocks as fit are taken at once, and their open rows gathered. Else one
-    block: its company is its own rows, so that votes never depend on what else is certified.
+    same to the last bit in any company, as many batches as fit are taken at once, and their open rows gathered. Else
+    few at a time: their company is of their own request, so that votes never depend on what else is certified.
     """
     if dependent:
         return min(BLOCK, task.rows)
@@ -91,26 +100,17 @@ def _slower(dependent: int, members: int) -> str | None:
         return None
     return (
         f"on this processor the last bits of the scores of {dependent} of {members} members depend on which rows share "
-        f"a batch, so each block of {BLOCK} draws is run by itself; votes are as exact, and asking fewer members saves "
-        "less time"
+        f"a batch, so every {BLOCK} draws of a request are run by themselves; votes are as exact, and asking fewer "
+        "members saves less time"
     )
-
-
-def _alike(task: BackendTask, run: Model) -> bool:
-    """Are the scores of rows the same, to the last bit, in another order and with others beside them?"""
-    x = task.probe()
-    order = torch.randperm(len(x), generator=generator(0, "", "order", 0))
-    few = order[: len(x) // 3 + 1]
-    try:
-        scores = run(x.clone())
-        return torch.equal(run(x[order]), scores[order]) and torch.equal(run(x[few]), scores[few])
-    except Exception:  # whatever a model raises on inputs that are not its own: then nothing is known
-        return False
 
 
 def _description(members: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """What all members share, and a digest of their artifacts, in order."""
     same = {key: value for key, value in members[0].items() if all(key in m and m[key] == value for m in members)}
+    names = sorted({str(member["name"]) for member in members})
+    if len(names) > 1:  # asked for by the name of torch's own, each is run by its own again
+        same |= {"name": "eager", "members": ",".join(names)}
     same["precision"] = ",".join(sorted({str(member["precision"]) for member in members}))
     if all("agreement" in member for member in members):
         same["agreement"] = min(member["agreement"] for member in members)

@@ -2,56 +2,59 @@
 
 from __future__ import annotations
 
-import copy
-import logging
-import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any
+from collections.abc import Callable
 
-import torch
 from torch import nn
 
+from smoothcert.core.model import Model
 from smoothcert.engine.backends.base import BackendTask, UnableError
 from smoothcert.engine.backends.cache import artifact
 from smoothcert.engine.backends.inductor import first_line
+from smoothcert.models.formats.onnx import OnnxModel
+from smoothcert.models.formats.onnx_export import exported
 
-INPUT = "x"
 ONNX = ("onnx", "onnxscript")
 PACKAGES = ("torch", *ONNX)
 
 
 def onnx_bytes(task: BackendTask) -> bytes:
-    """The model for one shape, as ONNX; the same bytes for the same model, wherever it lives.
-
-    Through torch.export, which refuses control flow that depends on the data; a trace would follow one branch for ever.
-    """
+    """The model for one shape, as ONNX; the same bytes for the same model, wherever it lives. A file stays as it is."""
+    if isinstance(task.model, OnnxModel):
+        return task.model.content()
     return artifact(task, "onnx", PACKAGES, lambda: _export(task))
 
 
 def _export(task: BackendTask) -> bytes:
     assert isinstance(task.model, nn.Module)
     try:
-        with quiet("torch.onnx"), torch.no_grad():
-            program: Any = torch.onnx.export(
-                copy.deepcopy(task.model),
-                (task.probe(),),
-                dynamo=True,
-                input_names=[INPUT],
-                output_names=["scores"],
-                verbose=False,
-            )
-            proto = program.model_proto
+        return exported(task.model, task.probe(), any_batch=False)
     except Exception as error:  # the exporter raises what it likes, and runs the model's own code
         raise UnableError(f"it cannot be exported to ONNX: {first_line(error)}") from error
-    # Where files lie and what their lines say are no part of the function.
-    for node in proto.graph.node:
-        node.ClearField("metadata_props")
-        node.ClearField("doc_string")
-    for owner in (proto, proto.graph, *proto.graph.value_info, *proto.graph.input, *proto.graph.output):
-        owner.ClearField("metadata_props")
-    content: bytes = proto.SerializeToString(deterministic=True)
-    return content
+
+
+def rows_of_call(task: BackendTask) -> int:
+    """How many rows a graph takes at once: an ONNX file may be made for one number of them."""
+    own = task.model.batch if isinstance(task.model, OnnxModel) else None
+    return own or task.rows
+
+
+def resized(task: BackendTask, run: Model, make: Callable[[int], Model]) -> Callable[[int], Model] | None:
+    """How the same graph is run in calls of another number of rows: `make` makes it anew if it was exported for one.
+
+    An ONNX file takes any number, or one that nobody can change.
+    """
+    if not isinstance(task.model, OnnxModel):
+        return make
+    return None if task.model.batch is not None else lambda _: run
+
+
+def input_name(content: bytes) -> str:
+    """What a graph calls its one input."""
+    import onnx  # noqa: PLC0415 (an extra)
+
+    graph = onnx.load_model_from_string(content).graph
+    constants = {one.name for one in graph.initializer}
+    return next(str(value.name) for value in graph.input if value.name not in constants)
 
 
 def for_rows(content: bytes, rows: int) -> bytes:
@@ -77,19 +80,3 @@ def for_rows(content: bytes, rows: int) -> bytes:
                 constant.CopyFrom(onnx.numpy_helper.from_array(shape, constant.name))
     resized: bytes = model.SerializeToString()
     return resized
-
-
-@contextmanager
-def quiet(*names: str) -> Iterator[None]:
-    """Keep what a library says about itself to itself; errors still come through as exceptions."""
-    loggers = [logging.getLogger(name) for name in names]
-    levels = [logger.level for logger in loggers]
-    for logger in loggers:
-        logger.setLevel(logging.ERROR)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            yield
-    finally:
-        for logger, level in zip(loggers, levels, strict=True):
-            logger.setLevel(level)

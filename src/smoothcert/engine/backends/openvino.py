@@ -7,7 +7,9 @@ import logging
 import os
 import struct
 import tempfile
+from collections.abc import Callable
 from contextlib import redirect_stderr, redirect_stdout
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -26,20 +28,26 @@ from smoothcert.engine.backends.base import (
     vote_agreement,
 )
 from smoothcert.engine.backends.cache import artifact, calibration_digest
-from smoothcert.engine.backends.export import ONNX, PACKAGES, for_rows, onnx_bytes, quiet
+from smoothcert.engine.backends.export import ONNX, PACKAGES, for_rows, onnx_bytes, rows_of_call
 from smoothcert.engine.backends.inductor import first_line
+from smoothcert.models.formats.onnx import OnnxModel
+from smoothcert.models.formats.onnx_export import quiet
 
 
 @backend("openvino", packages=(*ONNX, "openvino"), extra="openvino")
 def prepare(task: BackendTask) -> Executable:
     """float32: the scores are the model's, within rounding."""
+    if "float32" not in task.precision and task.precision != "int8":
+        raise UnableError(f"it computes in {task.precision}, and OpenVINO in float32")
     content = onnx_bytes(task)
-    require_agreement(task, Network(content))
 
-    def new_runner() -> Padded:
-        return Padded(Network(content), task.rows, lambda rows: Network(for_rows(content, rows)))
+    def network(shape: tuple[int, ...] | None) -> Network:
+        if shape is None or isinstance(task.model, OnnxModel):
+            return Network(content, shape=shape)
+        return Network(for_rows(content, shape[0]))
 
-    return Executable(new_runner, _about("openvino", task.precision, content))
+    require_agreement(task, _in_calls(task, network))
+    return Executable(partial(_in_calls, task, network), _about("openvino", task.precision, content))
 
 
 @backend("openvino-int8", packages=(*ONNX, "openvino", "nncf"), extra="openvino", int8=True)
@@ -49,13 +57,17 @@ def prepare_int8(task: BackendTask) -> Executable:
     size = struct.unpack("<Q", content[:8])[0]
     graph, weights = content[8 : 8 + size], content[8 + size :]
     about = _about("openvino-int8", "int8", content)
-    about |= {"int8_sums": int8_sums(), "calibration": calibration_digest(task)}
-    agreement = vote_agreement(task, Network(graph, weights))
+    about |= {"calibration": calibration_digest(task)}
+    in_calls = partial(_in_calls, task, lambda shape: Network(graph, weights, shape))
+    return Executable(in_calls, about | {"agreement": vote_agreement(task, in_calls())})
 
-    def new_runner() -> Padded:
-        return Padded(Network(graph, weights), task.rows, lambda rows: Network(graph, weights, (rows, *task.shape)))
 
-    return Executable(new_runner, about | {"agreement": agreement})
+def _in_calls(task: BackendTask, network: Callable[[tuple[int, ...] | None], Network]) -> Padded:
+    """A runner of an ONNX file in the shape of its calls, or of a graph that was exported in that shape."""
+    rows = rows_of_call(task)
+    fixed = isinstance(task.model, OnnxModel) and task.model.batch is not None
+    resize = None if fixed else lambda fewer: network((fewer, *task.shape))
+    return Padded(network((rows, *task.shape) if isinstance(task.model, OnnxModel) else None), rows, resize)
 
 
 class Network:
@@ -94,7 +106,8 @@ class Network:
 def _about(name: str, precision: str, content: bytes) -> dict[str, Any]:
     import openvino as ov  # noqa: PLC0415 (an extra)
 
-    return {"name": name, "precision": precision, "version": ov.__version__, "digest": digest(content)}
+    about = {"name": name, "precision": precision, "version": ov.__version__, "digest": digest(content)}
+    return about | ({"int8_sums": int8_sums()} if precision == "int8" else {})
 
 
 def _quantise(task: BackendTask) -> bytes:
@@ -103,7 +116,7 @@ def _quantise(task: BackendTask) -> bytes:
 
     assert task.calibration is not None
     plain = ov.Core().read_model(onnx_bytes(task))
-    batches = [batch.contiguous().numpy() for batch in torch.split(task.calibration, task.rows)]
+    batches = [batch.contiguous().numpy() for batch in torch.split(task.calibration, rows_of_call(task))]
     said = io.StringIO()  # progress bars
     os.environ.setdefault("NNCF_CI", "1")  # else NNCF tells its makers that it is used
     with tempfile.TemporaryDirectory() as folder, quiet("nncf"), redirect_stdout(said), redirect_stderr(said):

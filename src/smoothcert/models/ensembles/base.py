@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import Registry
+from smoothcert.models.foreign import in_own_precision
 
 Member = Callable[[Tensor], Tensor]
 
@@ -36,7 +37,7 @@ class Aggregation(nn.Module):
                 raise InputError(
                     f"members must be torch modules, got {type(member).__name__}; write an nn.Module around it"
                 )
-        self.members = nn.ModuleList(members)
+        self.members = nn.ModuleList(map(in_own_precision, members))
 
     @classmethod
     def of(cls, members: Sequence[nn.Module], **options: Any) -> Self:

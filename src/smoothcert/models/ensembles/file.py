@@ -1,6 +1,6 @@
 """An ensemble on disk: `ensemble.json` names an aggregation, its options, and its members in order.
 
-Members are checkpoints or ensemble files, by a path relative to the file and by fingerprint: one that was changed since
+Members are model files or ensemble files, by a path relative to the file and by fingerprint: one that was changed since
 is refused, and so is a file of which any byte was changed (it holds its own digest). What is loaded is a `Checkpoint`
 like any other, so that whatever takes a model takes an ensemble.
 """
@@ -13,15 +13,15 @@ import os
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import torch
+from torch import nn
 
-from smoothcert import models
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import read_file, write_whole
 from smoothcert.core.sealed import BLANK, is_sealed, seal
-from smoothcert.models import Architecture, Checkpoint, fingerprint
+from smoothcert.models import Architecture, Checkpoint, Format, Signature, fingerprint, formats
 from smoothcert.models.ensembles.base import AGGREGATIONS, Aggregation
 from smoothcert.models.ensembles.denoised import Denoised
 from smoothcert.models.ensembles.voting import SoftVoting
@@ -33,7 +33,7 @@ _SHARED = ("noise", "class_names", "data", "recipe")  # what an ensemble has if 
 
 
 def load_model(paths: str | Path | Sequence[Path], device: str | torch.device = "cpu") -> Checkpoint:
-    """A checkpoint, an ensemble file (.json), or several of them: these vote softly."""
+    """A model of any format, an ensemble file (.json), or several of them: these vote softly."""
     several = [Path(paths)] if isinstance(paths, str | Path) else list(paths)
     if not several:
         raise InputError("give at least one --model")
@@ -67,7 +67,7 @@ def save(
     paths = [Path(member) for member in members]
     if path.resolve() in [member.resolve() for member in paths]:
         raise InputError(f"{path} cannot be a member of itself; write the ensemble to another file")
-    loaded = [_load(member, "cpu", ()) for member in paths]
+    loaded = [_load(member, "cpu", (), code=False) for member in paths]
     whole = together(loaded, paths, name, dict(options or {}))
     assert isinstance(whole.model, Aggregation)
     content = {
@@ -93,31 +93,20 @@ def together(members: Sequence[Checkpoint], paths: Sequence[Path], name: str, op
     kind = AGGREGATIONS.find(name)
     if not members:
         raise InputError(f"members of {name} must be at least {kind.least}, got 0")
-    first = members[-1]  # of denoised, the classifier; of others any one
-    for path, member in zip(paths, members, strict=True):
-        if member.architecture.input_shape != first.architecture.input_shape:
-            raise InputError(
-                f"members must take the same inputs, but {path} takes {member.architecture.input_shape} and "
-                f"{paths[-1]} {first.architecture.input_shape}"
-            )
-        classes = member.architecture.num_classes
-        if not issubclass(kind, Denoised) and classes != first.architecture.num_classes:
-            raise InputError(
-                f"members must answer for the same classes, but {path} has {classes} and {paths[-1]} "
-                f"{first.architecture.num_classes}"
-            )
+    asked = list(zip(paths, members, strict=True))
+    answering = asked[-1:] if issubclass(kind, Denoised) else asked  # of denoised, the classifier alone answers
+    shape = _agreed(asked, "input_shape", "members must take the same inputs, but {} takes {} and {} {}")
+    classes = _agreed(answering, "num_classes", "members must answer for the same classes, but {} has {} and {} {}")
     try:
-        model = kind.of([member.model for member in members], **options).eval()
+        model = kind.of([cast(nn.Module, member.model) for member in members], **options).eval()
     except TypeError:
         raise InputError(f"{name} cannot be made with the options {dict(options)}; see its documentation") from None
     identity = fingerprint(model)
     if identity is None:  # of a member, or of an aggregation from outside
         raise InputError(f"{name} of these members has state that cannot be identified, so no file can name it")
-    made = Architecture(
-        f"{name} of {counted(member.architecture.name for member in members)}",
-        first.architecture.num_classes,
-        first.architecture.input_shape,
-    )
+    called = f"{name} of {counted(member.architecture.name for member in members)}"
+    ours = all(isinstance(member.architecture, Architecture) for member in members)
+    made = Architecture(called, classes, shape) if ours else Signature(called, classes, shape)
     mixed = counted(_trained(member) for member in members)
     size = 1 if issubclass(kind, Denoised) else len(members)
     about: dict[str, Any] = {"aggregation": name, "options": model.options(), "mixture": mixed, "members": size}
@@ -126,7 +115,18 @@ def together(members: Sequence[Checkpoint], paths: Sequence[Path], name: str, op
     kept = {key: value for key, value in details.items() if value is not None}
     kept |= {"ensemble": about, "trained_on": [one for member in members for one in trained_on(member.details)]}
     held = sorted({one for member in members for one in member.details.get("held_out", ())})
-    return Checkpoint(model, made, kept | ({"held_out": held} if held else {}), identity)
+    notes = tuple(dict.fromkeys(note for member in members for note in member.notes))
+    return Checkpoint(model, made, kept | ({"held_out": held} if held else {}), identity, notes)
+
+
+def _agreed(members: Sequence[tuple[Path, Checkpoint]], what: str, sentence: str) -> Any:
+    """What the members' files say of themselves; None where none does, and refused where two differ."""
+    said = [(path, getattr(member.architecture, what)) for path, member in members]
+    known = [(path, value) for path, value in said if value is not None]
+    for path, value in known:
+        if value != known[-1][1]:
+            raise InputError(sentence.format(path, value, *known[-1]))
+    return known[-1][1] if known else None
 
 
 def counted(names: Iterable[str]) -> str:
@@ -155,9 +155,10 @@ def _common(values: Sequence[Any]) -> Any:
     return values[0] if all(value == values[0] for value in values) else None
 
 
-def _load(path: Path, device: str | torch.device, above: tuple[Path, ...]) -> Checkpoint:
+def _load(path: Path, device: str | torch.device, above: tuple[Path, ...], *, code: bool = True) -> Checkpoint:
+    """What a file names is read without running code; what the user names may bring some."""
     if path.suffix != ".json":
-        return models.load(path, device)
+        return formats.load(path, device, code=code)
     here = path.resolve()
     if here in above:
         raise InputError(f"{path} is a member of itself; make the ensemble again")
@@ -169,10 +170,11 @@ def _load(path: Path, device: str | torch.device, above: tuple[Path, ...]) -> Ch
         raise InputError(f"{path} is not a whole ensemble file; make the ensemble again") from None
     loaded = []
     for member, identity in listed:
-        one = _load(member, device, (*above, here))
+        one = _load(member, device, (*above, here), code=False)
         if one.fingerprint != identity:
+            now = str(one.fingerprint)[:12]
             raise InputError(
-                f"{member} was changed since {path} was written: its fingerprint is {one.fingerprint[:12]}..., was "
+                f"{member} was changed since {path} was written: its fingerprint is {now}..., was "
                 f"{identity[:12]}...; bring the old file back, or make the ensemble again"
             )
         loaded.append(one)
@@ -202,3 +204,6 @@ def _read(path: Path) -> dict[str, Any]:
     if not is_sealed(raw, _MARK):
         raise InputError(f"{path} is damaged or was edited: it is not as it was written; make the ensemble again")
     return content
+
+
+formats.FORMATS.add(Format("ensemble.json", lambda path: path.suffix == ".json", load_model), "ensemble")

@@ -5,7 +5,6 @@ metadata key `smoothcert`, has a digest of the whole file, the format version, t
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,9 @@ from torch import Tensor, nn
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import read_file, write_whole
 from smoothcert.models.fingerprint import fingerprint
+from smoothcert.models.formats.checkpoint import Checkpoint
+from smoothcert.models.formats.reading import check_device
+from smoothcert.models.formats.registry import FORMATS, Format
 from smoothcert.models.formats.sealed_tensors import DAMAGE, is_whole, pack, unpack
 from smoothcert.models.networks.registry import build
 from smoothcert.models.networks.specification import Architecture
@@ -22,23 +24,6 @@ from smoothcert.models.networks.specification import Architecture
 _KEY = "smoothcert"
 _FORMAT = 2
 _FLOATS = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-
-
-@dataclass(frozen=True)
-class Checkpoint:
-    """A loaded network.
-
-    Args:
-        model: with its weights, in evaluation mode.
-        architecture: what it was built from.
-        details: what `save` was told about it, as JSON gives it back (tuples are lists then, and keys strings).
-        fingerprint: `fingerprint(model)`.
-    """
-
-    model: nn.Module
-    architecture: Architecture
-    details: dict[str, Any]
-    fingerprint: str
 
 
 def save(path: str | Path, model: nn.Module, architecture: Architecture, details: Mapping[str, Any]) -> None:
@@ -89,21 +74,27 @@ def load(path: str | Path, device: str | torch.device = "cpu", *, expect: str | 
         raise InputError(f"{path} has no details in its {_KEY} metadata: it is damaged, save it again")
     try:
         architecture = Architecture.from_json(header.get("architecture", {}))
-        model = _skeleton(architecture)
+        _skeleton(architecture)
     except InputError as error:
         raise InputError(f"{path} asks for an architecture that cannot be built: {error}") from error
     if expect is not None and architecture.name != expect:
         raise InputError(f"{path} holds the architecture {architecture.name}, but {expect} is expected")
-    _refuse_misfit(str(path), tensors, architecture, model)
-    model.load_state_dict(tensors, assign=True)
-    model.eval()
+    model = with_weights(str(path), tensors, architecture)
     identity = fingerprint(model)
     if identity is None:
         raise InputError(
             f"{path} holds the architecture {architecture.name}, which has no fingerprint: keep only numbers, strings, "
             "tensors and modules in its attributes, and no hooks"
         )
-    return Checkpoint(_on(model, device), architecture, details, identity)
+    return Checkpoint(model.to(check_device(device)), architecture, details, identity)
+
+
+def with_weights(source: str, tensors: Mapping[str, Tensor], architecture: Architecture) -> nn.Module:
+    """The network of an architecture with these weights, in evaluation mode; those that are not its own are refused."""
+    model = _skeleton(architecture)
+    _refuse_misfit(source, tensors, architecture, model)
+    model.load_state_dict(dict(tensors), assign=True)
+    return model.eval()
 
 
 def _copy(name: str, value: Any) -> Tensor:
@@ -150,12 +141,11 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     try:
         tensors, header = unpack(raw, _KEY)
     except DAMAGE as error:
-        raise InputError(
-            f"{path} is not a whole safetensors file (pickled .pt and .pth files are never read)"
-        ) from error
+        raise InputError(f"{path} is not a whole safetensors file; copy or save it again") from error
     if header is None:
         raise InputError(
-            f"{path} is a safetensors file, but not a checkpoint that smoothcert saved: no {_KEY!r} metadata"
+            f"{path} is a safetensors file, but not a checkpoint that smoothcert saved (no {_KEY!r} metadata); say "
+            "which network its weights are of: smoothcert model import"
         )
     if header.get("format") != _FORMAT:
         raise InputError(
@@ -167,8 +157,4 @@ def _read(path: Path) -> tuple[dict[str, Tensor], dict[str, Any]]:
     return tensors, header
 
 
-def _on(model: nn.Module, device: str | torch.device) -> nn.Module:
-    try:
-        return model.to(device)
-    except (RuntimeError, AssertionError) as error:
-        raise InputError(f"device must be one that this machine has, such as 'cpu', got {str(device)!r}") from error
+FORMATS.add(Format("net.safetensors", lambda path: path.suffix == ".safetensors", load), "safetensors")

@@ -21,6 +21,7 @@ from smoothcert.analysis.measures import Interval, Share, asked_shares, asked_up
 from smoothcert.analysis.results import Results
 from smoothcert.analysis.summary import Row, summarise, usual_radii
 from smoothcert.core.errors import InputError
+from smoothcert.core.labels import UNKNOWN
 from smoothcert.present.report.beside import beside, procedure_words
 from smoothcert.present.report.pictures import Pictures
 from smoothcert.present.report.reproduce import certify_command
@@ -156,7 +157,8 @@ def _claims(result: Results) -> str:
     scopes = {record.claim.scope for record in result.records if record.claim is not None}
     if not scopes:
         return LOG_CLAIMS
-    return CLAIMS[scopes.pop()] if len(scopes) == 1 else MIXED_CLAIMS
+    claims = CLAIMS[scopes.pop()] if len(scopes) == 1 else MIXED_CLAIMS
+    return " ".join(filter(None, [claims, "" if result.settings.data is None else result.settings.data.prepared]))
 
 
 def _number(value: float | None, text: str) -> dict[str, Any]:
@@ -197,9 +199,9 @@ def _inputs(
     votes = [None if r.certificate is None else _votes(r.certificate) for r in records]
     met = {r.label for r in records} | {r.prediction for r in records if not r.abstained}
     met |= {c for vote in votes if vote is not None for c in (vote[0], vote[2])}
-    names = class_names.get(result.name, ())
+    names = result.class_names or class_names.get(result.name, ())
     return {
-        "classes": {c: names[c] if 0 <= c < len(names) else str(c) for c in sorted(met)},
+        "classes": {c: names[c] if 0 <= c < len(names) else str(c) for c in sorted(met - {UNKNOWN})},
         "records": {
             "index": [r.index for r in records],
             "label": [r.label for r in records],

@@ -20,10 +20,18 @@ function element(tag, attributes = {}, ...children) {
   return node;
 }
 
+const ABSTAIN = -1;
+const UNKNOWN = -1;
+
+// Where nobody knows the label, every answer counts.
+const counts = (records, i) => {
+  const { label, prediction } = records;
+  return prediction[i] !== ABSTAIN && (label[i] === UNKNOWN || prediction[i] === label[i]);
+};
+
 // The radii of the right answers, ascending, decide every count of a run.
 for (const run of model.runs) {
-  const { label, prediction, radius } = run.records;
-  run.gains = Float64Array.from(radius.filter((_, i) => prediction[i] === label[i])).sort();
+  run.gains = Float64Array.from(run.records.radius.filter((_, i) => counts(run.records, i))).sort();
 }
 
 // A run that decided given radii says nothing beyond the largest: that is not 0%, it was not asked.

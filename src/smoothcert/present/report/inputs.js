@@ -1,10 +1,9 @@
 // The inputs themselves: a card each, made once, then only filtered and put in order.
 const inputs = { run: 0, filter: "all", sort: "worst", page: 1000, shown: 1000, cards: new Map() };
-const ABSTAIN = -1;
 
 const kind = (records, i) => {
   if (records.prediction[i] === ABSTAIN) return "abstained";
-  return records.prediction[i] === records.label[i] ? "right" : "wrong";
+  return counts(records, i) ? "right" : "wrong";
 };
 
 const FILTERS = {
@@ -70,16 +69,17 @@ function makeCard(run, i) {
   const { index, label, prediction, radius, draws, votes, reason, picture } = run.records;
   const state = kind(run.records, i);
   const said = state === "abstained" ? "abstained" : run.classes[prediction[i]];
-  const verdict = state === "right" ? said : state === "wrong" ? `${said}, should be ${run.classes[label[i]]}` : `abstained, label ${run.classes[label[i]]}`;
+  const truth = label[i] === UNKNOWN ? "label unknown" : `label ${run.classes[label[i]]}`;
+  const verdict = state === "right" ? said : state === "wrong" ? `${said}, should be ${run.classes[label[i]]}` : `abstained, ${truth}`;
   const within = state === "abstained" ? "nothing is claimed" : `${state === "wrong" ? "wrong below" : "below"} radius ${floored(radius[i], 4)}`;
   const facts = element("div", { class: "facts" },
-    element("div", { class: "head" }, element("span", {}, `#${index[i]} · label ${run.classes[label[i]]}`), draws[i] === null ? null : element("span", {}, `${grouped(draws[i])} draws`)),
+    element("div", { class: "head" }, element("span", {}, `#${index[i]} · ${truth}`), draws[i] === null ? null : element("span", {}, `${grouped(draws[i])} draws`)),
     element("div", { class: "verdict" }, verdict),
     element("div", { class: "radius" }, within),
     ...voteParts(run, votes[i]),
     reason[i] ? element("div", { class: "small reason" }, reason[i]) : null);
   const image = picture[i] === null ? null : element("img", {
-    src: model.pictures[picture[i]], alt: `Input ${index[i]}, label ${run.classes[label[i]]}`, loading: "lazy", decoding: "async", width: 84, height: 84,
+    src: model.pictures[picture[i]], alt: `Input ${index[i]}, ${truth}`, loading: "lazy", decoding: "async", width: 84, height: 84,
   });
   return element("li", { class: `card ${state}`, "data-index": index[i] }, image, facts);
 }

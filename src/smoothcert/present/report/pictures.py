@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import hashlib
-import io
 
 import numpy as np
 import numpy.typing as npt
 
 from smoothcert.core.errors import InputError
-
-LONGEST_SIDE = 128  # of a picture on the page: a thousand photographs would otherwise be a hundred megabytes
+from smoothcert.core.pictures import data_uri
 
 
 class Pictures:
@@ -30,16 +27,5 @@ class Pictures:
         key = hashlib.sha256(repr(image.shape).encode() + image.tobytes()).digest()
         if key not in self._known:
             self._known[key] = len(self.uris)
-            self.uris.append(_uri(image))
+            self.uris.append(data_uri(image))
         return self._known[key]
-
-
-def _uri(image: npt.NDArray[np.uint8]) -> str:
-    from PIL import Image  # noqa: PLC0415  (only reports with pictures need it)
-
-    pixels = image[0] if image.shape[0] == 1 else image.transpose(1, 2, 0)  # (H, W) or (H, W, 3)
-    picture = Image.fromarray(np.ascontiguousarray(pixels))
-    picture.thumbnail((LONGEST_SIDE, LONGEST_SIDE))
-    file = io.BytesIO()
-    picture.save(file, "PNG", optimize=True)
-    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode("ascii")

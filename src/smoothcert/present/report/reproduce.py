@@ -28,6 +28,8 @@ def certify_command(name: str, settings: Settings) -> str:
         words = ["smoothcert", "certify", *(word for file in model.files for word in ("--model", file))]
         words += [word for plugin in settings.plugins or () for word in ("--plugin", plugin.file)]
         words += ["--data", data.name, "--split", data.split]
+        words += _options({name: value for name, value in (data.preprocessing or {}).items() if name != "filter"})
+        words += [] if data.label_column is None else ["--label-column", data.label_column]
         words += [*_options(vars(data.subset)), "--noise", drawn.name]
         words += ["--strength", _text(getattr(drawn, drawn.strength_name)), *_options(drawn.options())]
         words += [*_search(settings.sigma_search), *_running(settings.classifier or {}, model)]

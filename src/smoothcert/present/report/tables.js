@@ -116,12 +116,13 @@ function cell(column, run, number) {
 function classGains(run) {
   if (run.byClass) return run.byClass;
   run.byClass = new Map();
-  const { label, prediction, radius } = run.records;
+  const { label, radius } = run.records;
   label.forEach((own, i) => {
+    if (own === UNKNOWN) return;
     if (!run.byClass.has(own)) run.byClass.set(own, { total: 0, gains: [] });
     const entry = run.byClass.get(own);
     entry.total += 1;
-    if (prediction[i] === own) entry.gains.push(radius[i]);
+    if (counts(run.records, i)) entry.gains.push(radius[i]);
   });
   for (const entry of run.byClass.values()) entry.gains.sort((a, b) => a - b);
   return run.byClass;
@@ -141,6 +142,7 @@ function drawClasses() {
   byId("classes-at").textContent = `certified at radius ${radiusText(state.radius)}${many ? `, the ${MANY_CLASSES} weakest` : ""}`;
   byId("classes").replaceChildren(...shown.map((label) => element("div", { class: "class", "data-class": label },
     element("span", { class: "name" }, name(label)), element("div", {}, ...runs.map(([number, run]) => bar(run, number, label))))));
+  byId("classes").closest("section").hidden = labels.length === 0;
   byId("more-classes").hidden = labels.length <= MANY_CLASSES;
   byId("more-classes").textContent = many ? `Show all ${labels.length} classes` : `Show the ${MANY_CLASSES} weakest`;
 }

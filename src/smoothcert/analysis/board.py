@@ -1,0 +1,162 @@
+"""Every published method whose log is public, image by image, to put runs beside.
+
+The answers and radii are the authors' own (`published.npz`, made by `benchmarks/pack_board.py`): MNIST and CIFAR-10,
+all 10 000 test images, n = 100 000, alpha = .001, one training each, radii rounded to three digits. They are compared
+with a run on the images that it has, paired; whether these are the same images is told by their labels.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from smoothcert.analysis.comparison import Comparison, compare
+from smoothcert.analysis.logs import ROUNDED
+from smoothcert.analysis.results import Results
+from smoothcert.analysis.settings import Settings
+from smoothcert.core.errors import InputError
+from smoothcert.runs import Record
+
+FILE = Path(__file__).with_name("published.npz")
+FEWEST = 20
+"""Images whose labels must agree with those of a data set: fewer might do so by chance."""
+OF_PACKAGED = {"mnist500": 20}
+"""Packaged data sets that are every so many-th image of a test set."""
+
+_JEONG_SHIN = "Jeong & Shin 2020, Consistency regularization for certified robustness, public logs"
+_SMOOTHMIX = "Jeong et al. 2021, SmoothMix, public logs (best setting of each sigma)"
+_CATRS = "Jeong, Kim & Shin 2023, Confidence-aware training of smoothed classifiers (CAT-RS), public logs"
+_SUN = "Sun et al., ICML 2025, public logs"
+
+
+@dataclass(frozen=True)
+class PublishedLog:
+    """One method on one data set with one sigma, as its authors certified it."""
+
+    data: str
+    network: str
+    method: str
+    sigma: float
+
+    @property
+    def name(self) -> str:
+        """As it stands in tables."""
+        return f"{self.method}, {self.network}, sigma {self.sigma:g}"
+
+    @property
+    def source(self) -> str:
+        """Who published it."""
+        if self.method == "sun2025":
+            return _SUN
+        if self.network == "resnet110" or self.method == "catrs":
+            return _CATRS
+        return _SMOOTHMIX if self.method == "smoothmix" else _JEONG_SHIN
+
+    def results(self, indices: Sequence[int] | None = None) -> Results:
+        """Its records of these images of the test set; by default of all."""
+        arrays, key = _arrays(), f"{self.data}/{self.network}/{self.method}/{self.sigma:.2f}"
+        labels, radius, answer = arrays[f"labels/{self.data}"], arrays[f"radius/{key}"], arrays[f"answer/{key}"]
+        chosen = range(len(labels)) if indices is None else indices
+        records = tuple(
+            Record(
+                index=index,
+                label=int(labels[index]),
+                prediction=int(answer[index]),
+                radius=float(radius[index]) / 1000,
+            )
+            for index in chosen
+        )
+        settings = Settings(source=self.source, norm="l2", alpha=0.001, note=ROUNDED.format(digits=3))
+        return Results(self.name, records, len(records), settings)
+
+
+@dataclass(frozen=True)
+class Board:
+    """Runs beside every published method on the same images."""
+
+    data: str
+    runs: tuple[Results, ...]
+    logs: tuple[PublishedLog, ...]
+    published: tuple[Results, ...]  # of `logs`, on the images of the first run
+    against: tuple[Comparison, ...]  # the first run with each of `published`
+
+    @property
+    def inputs(self) -> int:
+        """Images that all rows are about."""
+        return len(self.runs[0].records)
+
+
+def published(data: str | None = None) -> list[PublishedLog]:
+    """All logs that are known, or those of one data set."""
+    keys = [name.removeprefix("radius/").split("/") for name in _arrays() if name.startswith("radius/")]
+    logs = [PublishedLog(one, network, method, float(sigma)) for one, network, method, sigma in keys]
+    return [log for log in logs if data in (None, log.data)]
+
+
+def data_of(results: Results) -> str:
+    """The data set that a run is about, told by its labels; refused if it is none of those with published logs."""
+    names = [name.removeprefix("labels/") for name in _arrays() if name.startswith("labels/")]
+    for name in names:
+        labels = _arrays()[f"labels/{name}"]
+        if len(results.records) >= FEWEST and all(
+            record.index < len(labels) and labels[record.index] == record.label for record in results.records
+        ):
+            return name
+    raise InputError(
+        f"{results.name} is not about at least {FEWEST} test images of {' or '.join(names)} in their official order, "
+        "which the published logs are about; certify --data mnist500, or mnist or cifar10 with --every"
+    )
+
+
+def board(
+    runs: Sequence[Results],
+    *,
+    sigma: float | None = None,
+    network: str | None = None,
+    radii: Sequence[float] | None = None,
+) -> Board:
+    """Put runs on the same images beside the published methods; the first run is compared with each of them.
+
+    Args:
+        runs: of one data set; all rows are about the images of the first one.
+        sigma: of the published logs. Default: all.
+        network: of the published logs. Default: all.
+        radii: of the comparison. Default: chosen.
+    """
+    own = [_in_official_order(run) for run in runs]
+    data = data_of(own[0])
+    shared = set.intersection(*(run.indices for run in own))
+    if not shared or any(data_of(run) != data for run in own[1:]):
+        raise InputError("the runs have no images in common; give runs on the same images of one data set")
+    own = [dataclasses.replace(run, records=tuple(r for r in run.records if r.index in shared)) for run in own]
+    logs = [log for log in published(data) if sigma in (None, log.sigma) and network in (None, log.network)]
+    if not logs:
+        known = sorted({f"{log.network} at sigma {log.sigma:g}" for log in published(data)})
+        raise InputError(f"no log of {data} with this sigma and network is published; there are {', '.join(known)}")
+    rows = [log.results(sorted(shared)) for log in logs]
+    against = [compare(own[0], row, None if radii is None else list(radii)) for row in rows]
+    return Board(data, tuple(own), tuple(logs), tuple(rows), tuple(against))
+
+
+def _in_official_order(run: Results) -> Results:
+    """With the numbers that its images have in the official test set."""
+    about = run.settings.data
+    step = 1 if about is None else OF_PACKAGED.get(about.name, 1)
+    if step == 1:
+        return run
+    return dataclasses.replace(
+        run, records=tuple(dataclasses.replace(record, index=step * record.index) for record in run.records)
+    )
+
+
+@lru_cache(maxsize=1)
+def _arrays() -> dict[str, npt.NDArray[Any]]:
+    with np.load(FILE) as content:
+        return dict(content)

@@ -1,0 +1,101 @@
+"""Runs beside every published method on the same images: a table, and a page."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from rich.text import Text
+
+from smoothcert import analysis
+from smoothcert.analysis import Results, average_certified_radius, certified_shares
+from smoothcert.analysis.board import Board
+from smoothcert.analysis.board import board as put_beside
+from smoothcert.analysis.comparison import Comparison, plus
+from smoothcert.analysis.summary import usual_radii
+from smoothcert.core.errors import InputError
+from smoothcert.present.fitting import Column, FittingTable
+from smoothcert.present.report import write_report
+from smoothcert.stats.rounding import down, up
+
+
+def board(
+    sources: Sequence[str | Path],
+    *,
+    sigma: float | None = None,
+    network: str | None = None,
+    radii: Sequence[float] | None = None,
+) -> Board:
+    """Read runs, or public logs of other methods, and put them beside the published ones; see `analysis.board`."""
+    if not sources:
+        raise InputError("give at least one run, as in smoothcert board runs/mine")
+    return put_beside(analysis.read_all([Path(one) for one in sources]), sigma=sigma, network=network, radii=radii)
+
+
+def page(found: Board, out: Path, radii: Sequence[float] | None = None) -> Path:
+    """Write all of it as one HTML page, with curves."""
+    if out.suffix.lower() not in (".html", ".htm"):
+        raise InputError(f"--out must end in .html, got {out.name!r}")
+    write_report([*found.runs, *found.published], out, radii=None if radii is None else list(radii))
+    return out
+
+
+def table(found: Board, radii: Sequence[float] | None = None) -> FittingTable:
+    """A row each, the largest ACR first; published ones with how far the first run is ahead."""
+    rows = ordered(found)
+    chosen = list(radii) if radii is not None else usual_radii([results for results, _ in rows])
+    shares = [certified_shares(results.records, chosen) for results, _ in rows]
+    own = {id(run) for run in found.runs}
+    columns = [Column("ACR", [Text(_acr(results, claimed=id(results) in own)) for results, _ in rows])]
+    columns.append(Column(f"{found.runs[0].name} is ahead by", [Text(_ahead(comparison)) for _, comparison in rows]))
+    for number, radius in enumerate(chosen):
+        columns.append(Column(f"{radius:g}", [Text(down(100 * one[number].value, 1)) for one in shares]))
+    names = [Text(results.name, style="bold" if id(results) in own else "") for results, _ in rows]
+    caption = (
+        f"{found.inputs} test images of {found.data}, the same for all. ACR: average certified l2 radius; then the "
+        "difference with its 95% interval, paired by image; then certified accuracy in % at each radius. Published "
+        "rows are of their authors' logs, one training each, radii rounded to three digits."
+    )
+    return FittingTable(names, columns, caption=caption)
+
+
+def ordered(found: Board) -> list[tuple[Results, Comparison | None]]:
+    """All rows, the largest ACR first, published ones with their comparison."""
+    rows: list[tuple[Results, Comparison | None]] = [(run, None) for run in found.runs]
+    rows += list(zip(found.published, found.against, strict=True))
+    return sorted(rows, key=lambda row: -average_certified_radius(row[0].records))
+
+
+def to_json(found: Board) -> dict[str, Any]:
+    """All of it, JSON-able."""
+    return {
+        "data": found.data,
+        "inputs": found.inputs,
+        "runs": [{"name": run.name, "acr": average_certified_radius(run.records)} for run in found.runs],
+        "published": [
+            asdict(log)
+            | {"source": log.source, "acr": comparison.acr_b, "ahead": comparison.acr_difference}
+            | {"interval": asdict(comparison.acr_interval)}
+            for log, comparison in zip(found.logs, found.against, strict=True)
+        ],
+    }
+
+
+def sources_of(found: Board) -> list[str]:
+    """Whose logs they are, each once."""
+    return sorted({log.source for log in found.logs})
+
+
+def _acr(results: Results, *, claimed: bool) -> str:
+    """What we claim is rounded down; what others published to nearest, as they did."""
+    value = average_certified_radius(results.records)
+    return down(value, 4) if claimed else f"{value:.4f}"
+
+
+def _ahead(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return ""
+    low, high = comparison.acr_interval.low, comparison.acr_interval.high
+    return f"{plus(down(comparison.acr_difference, 4))} ({plus(down(low, 4))} to {plus(up(high, 4))})"

@@ -1,0 +1,109 @@
+"""Published logs in the package, and runs beside them."""
+
+import dataclasses
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+from smoothcert.analysis import Results, average_certified_radius, read
+from smoothcert.analysis.board import PublishedLog, board, data_of, published
+from smoothcert.analysis.settings import Settings
+from smoothcert.cli import app
+from smoothcert.core.errors import InputError
+from smoothcert.runs import DataConfig
+
+# ACR over all images, and over every 20th, as the collection of logs states them.
+STATED = {
+    ("mnist", "lenet", "catrs", 0.25): (0.9331, 0.9239),
+    ("mnist", "lenet", "catrs", 0.5): (1.6999, 1.6862),
+    ("mnist", "lenet", "catrs", 1.0): (1.8306, 1.8306),
+    ("mnist", "lenet", "gaussian", 0.5): (1.5569, 1.5351),
+    ("mnist", "lenet", "smoothadv+consistency", 1.0): (1.8155, 1.8068),
+    ("mnist", "lenet", "macer", 1.0): (1.5981, 1.5941),
+    ("cifar10", "resnet110", "sun2025", 1.0): (0.8437, 0.8874),
+    ("cifar10", "resnet110", "smoothmix", 0.5): (0.7356, 0.7072),
+    ("cifar10", "resnet20", "smoothadv-m2", 0.5): (0.6821, 0.6974),
+    ("cifar10", "resnet20", "smoothadv-m8", 0.5): (0.6924, 0.6813),
+}
+EVERY_20TH = range(0, 10_000, 20)
+
+
+def tsv(results: Results, path: Path) -> Path:
+    rows = [f"{r.index}\t{r.label}\t{r.prediction}\t{r.radius}\t{int(r.correct)}\t0:00:01" for r in results.records]
+    path.write_text("\n".join(["idx\tlabel\tpredict\tradius\tcorrect\ttime", *rows, ""]))
+    return path
+
+
+@pytest.mark.parametrize("key", STATED)
+def test_the_numbers_are_those_of_the_logs(key: tuple[str, str, str, float]) -> None:
+    log = PublishedLog(*key)
+    assert log in published(key[0])
+    for indices, stated in zip((None, EVERY_20TH), STATED[key], strict=True):
+        assert round(average_certified_radius(log.results(indices).records), 4) == stated
+
+
+def test_every_log_has_a_source_and_the_official_labels() -> None:
+    logs = published()
+    assert len(logs) == 55
+    assert {log.data for log in logs} == {"mnist", "cifar10"}
+    assert all("logs" in log.source for log in logs)
+    for log in logs[::9]:
+        assert data_of(log.results(EVERY_20TH)) == log.data
+
+
+def test_a_run_is_compared_image_by_image(tmp_path: Path) -> None:
+    ours = PublishedLog("mnist", "lenet", "smoothmix", 0.5).results(EVERY_20TH)
+    found = board([read(tsv(ours, tmp_path / "ours.tsv"))], sigma=0.5)
+    assert (found.data, found.inputs) == ("mnist", 500)
+    by_method = {log.method: comparison for log, comparison in zip(found.logs, found.against, strict=True)}
+    assert by_method["smoothmix"].acr_difference == 0
+    other = PublishedLog("mnist", "lenet", "gaussian", 0.5).results(EVERY_20TH)
+    gains = [[r.radius * r.correct for r in results.records] for results in (ours, other)]
+    wanted = float(np.mean(np.subtract(*gains)))
+    assert by_method["gaussian"].acr_difference == pytest.approx(wanted, abs=1e-12)
+    low, high = by_method["gaussian"].acr_interval.low, by_method["gaussian"].acr_interval.high
+    assert low < wanted < high
+
+
+def test_packaged_images_are_found_in_the_official_order() -> None:
+    log = PublishedLog("mnist", "lenet", "catrs", 0.5)
+    records = [dataclasses.replace(r, index=r.index // 20) for r in log.results(EVERY_20TH).records]
+    about = Settings(data=DataConfig(name="mnist500", split="test", size=500, distinct=500, fingerprint="f"))
+    found = board([Results("mine", tuple(records), settings=about)], sigma=0.5, network="lenet")
+    assert {c.acr_difference for log, c in zip(found.logs, found.against, strict=True) if log.method == "catrs"} == {
+        0.0
+    }
+
+
+def test_other_images_are_refused() -> None:
+    good = PublishedLog("mnist", "lenet", "catrs", 0.5).results(range(0, 10_000, 100))
+    wrong = tuple(dataclasses.replace(r, label=(r.label + 1) % 10) for r in good.records)
+    for records in (wrong, good.records[:5]):
+        with pytest.raises(InputError, match="is not about at least 20 test images of"):
+            board([Results("mine", records)])
+    with pytest.raises(InputError, match="no log of mnist with this sigma and network"):
+        board([good], sigma=0.3)
+    elsewhere = PublishedLog("mnist", "lenet", "catrs", 0.5).results(range(1, 10_000, 100))
+    with pytest.raises(InputError, match="no images in common"):
+        board([good, elsewhere])
+
+
+def test_the_command(tmp_path: Path) -> None:
+    log = tsv(PublishedLog("cifar10", "resnet20", "gaussian", 0.5).results(range(0, 10_000, 100)), tmp_path / "a.tsv")
+    page = tmp_path / "page.html"
+    done = CliRunner().invoke(
+        app, ["board", str(log), "--network", "resnet20", "--out", str(page)], env={"COLUMNS": "50"}
+    )
+    assert done.exit_code == 0, done.output
+    assert "smoothadv-m8" in done.stdout
+    assert "Jeong & Shin 2020" in done.stdout
+    assert "consistency-lam10" in page.read_text()
+    done = CliRunner().invoke(app, ["board", str(log), "--json"])
+    content = json.loads(done.stdout)
+    assert content["inputs"] == 100
+    assert {row["network"] for row in content["published"]} == {"resnet20", "resnet110"}
+    done = CliRunner().invoke(app, ["board", str(log), "--out", str(tmp_path / "page.pdf")])
+    assert (done.exit_code, "must end in .html" in done.stderr) == (2, True)
