@@ -96,8 +96,8 @@ class Drawing:
     ) -> Iterator[tuple[InputProgress[Result], Result]]:
         """Each conversation that `inputs` bring, with its answer as soon as it is there; until they bring none.
 
-        `example` are inputs, (B, ...), to look at the model with: two, if several will be asked about at once. `on_batch`
-        hears of every batch that is handed out how many rows it has, and how many it has room for.
+        `example` are inputs, (B, ...), to look at the model with: two, if several will be asked about at once.
+        `on_batch` hears of every batch that is handed out how many rows it has, and how many it has room for.
         """
         with self.pool.open(self.compiled) as session:
             watched = WatchedSession(session, on_batch)
