@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from smoothcert.engine import Bracket as Bracket
     from smoothcert.engine import MemberCalls as MemberCalls
     from smoothcert.engine import OwnWeights as OwnWeights
+    from smoothcert.engine import Processes as Processes
+    from smoothcert.engine import Ray as Ray
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
     from smoothcert.engine import Threads as Threads
@@ -88,6 +90,8 @@ _HOMES = {
         "Bracket",
         "MemberCalls",
         "OwnWeights",
+        "Processes",
+        "Ray",
         "SklearnClassifier",
         "Smoothed",
         "Threads",

@@ -231,7 +231,7 @@ def test_a_row_that_64_bits_do_not_decide_takes_more_of_its_own() -> None:
     asked: list[tuple[int, int, int]] = []
 
     class MadeUp(RowStream):
-        def bits(self, first: int, rows: int, size: int) -> np.ndarray:
+        def bits(self, first: int, rows: int, size: int, scratch: object = None) -> np.ndarray:
             cells = np.full((rows, 8), 1 << 15, dtype="<u2")  # decided
             cells[7 - first, 1] = key >> REST_BITS
             return cells.view(np.uint8)

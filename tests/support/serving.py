@@ -16,7 +16,7 @@ import torch
 from PIL import Image
 
 from smoothcert.core.secret import SecretKey
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Smoothed, Threads
 from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 from smoothcert.procedures import Certificate, Procedure, Sequential
@@ -84,7 +84,7 @@ def serving(
     """A server from here to the end of the block."""
     started: queue.Queue[Any] = queue.Queue()
     served = Served("", folder / "served", options.pop("model", None) or checkpoint(folder), [])
-    options = {"procedure": PROCEDURE, "out": served.out, "workers": 1} | options
+    options = {"procedure": PROCEDURE, "out": served.out, "pool": Threads(1)} | options
 
     def run() -> None:
         try:

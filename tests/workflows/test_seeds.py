@@ -13,7 +13,8 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import load_plugin
 from smoothcert.workflows import seeds
 from smoothcert.workflows.recipes import adapted
-from smoothcert.workflows.seeds import Training, _check_end, _End, train_seeds
+from smoothcert.workflows.seeds import train_seeds
+from smoothcert.workflows.training_events import End, Training, check_end
 
 RECIPE = "mnist-lenet-gaussian-0.50-fast"
 SMALL = ["architecture=lenet"]  # digits are too small for the network of MNIST
@@ -29,7 +30,7 @@ def plugged(*, num_classes, input_shape):
 
 def test_a_disk_error_of_a_process_is_the_sentence_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "file").touch()
-    out, said = tmp_path / "file" / "sub", list[_End]()
+    out, said = tmp_path / "file" / "sub", list[End]()
     with pytest.raises(InputError) as alone:
         train_seeds(adapted(RECIPE, SMALL), data="digits", out=out)
     monkeypatch.setattr(seeds.signal, "signal", lambda *_: None)
@@ -42,9 +43,9 @@ def test_a_disk_error_of_a_process_is_the_sentence_of_one(tmp_path: Path, monkey
 
 def test_a_process_that_was_killed_is_said() -> None:
     with pytest.raises(InputError, match=r"a training process was killed .* run the same command again"):
-        _check_end(None)
+        check_end(None)
     with pytest.raises(InputError, match="too small"):
-        _check_end(_End("seed 0", False, "too small"))
+        check_end(End("seed 0", False, "too small"))
 
 
 @pytest.mark.slow

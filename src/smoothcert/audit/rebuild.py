@@ -14,7 +14,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Pool, Smoothed
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.memory.protocol import RegionMemory
 from smoothcert.procedures import FixedDraws
@@ -30,6 +30,7 @@ def rebuild(
     *,
     seed: int | None = None,
     workers: int | None = None,
+    pool: Pool | None = None,
     calibration: Tensor | None = None,
     memory: RegionMemory | None = None,
     input_range: tuple[float, float] | None = None,
@@ -52,6 +53,7 @@ def rebuild(
         config.seed if seed is None else seed,
         batch_size=config.batch_size,
         workers=workers,
+        pool=pool,
         backend=config.backend,
         calibration=calibration,
         search=None if config.sigma_search is None else SigmaSearch.from_description(config.sigma_search),

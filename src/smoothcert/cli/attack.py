@@ -37,18 +37,23 @@ def attack(
     data_root: o.DataRoot = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    pool: o.PoolName = "threads",
+    address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None,
     calibration: o.Calibration = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Attack the smoothed classifier: below a certified radius nothing may succeed (status 1 if it does)."""
     from smoothcert.workflows import attack as workflow
+    from smoothcert.workflows.choices import PoolChoice
     from smoothcert.workflows.terminal import terminal_observer
 
+    where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         found = workflow.attack(
             run, model, adversaries=adversary, radii=o.numbers(radii), steps=steps, draws=draws, votes=votes,
             limit=limit, out=out, figure=figure, data=o.one_of(data, input_), data_root=data_root, device=device,
-            workers=workers, calibration=calibration, observer=observer,
+            pool=where, calibration=calibration, observer=observer,
         )  # fmt: skip
     if as_json:
         say_json(found.to_json(), indent=None)

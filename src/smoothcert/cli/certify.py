@@ -44,14 +44,15 @@ def certify(
     split: o.Split = "test", start: Start = 0, every: Every = 1, limit: o.Limit = None,
     data_root: o.DataRoot = None, resize: o.Resize = None, crop: o.Crop = None, label_column: o.LabelColumn = None,
     class_names: o.ClassNames = None, seed: o.Seed = 0, batch_size: o.BatchSize = None, device: o.Device = None,
-    workers: o.Workers = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
+    workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
     memory: o.MemoryAt = None,
 ) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
     from smoothcert.workflows import certify as workflow
-    from smoothcert.workflows.choices import NoiseChoice, SearchChoice
+    from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
     from smoothcert.workflows.terminal import terminal_observer
 
@@ -62,13 +63,14 @@ def certify(
     how = ProcedureChoice(
         procedure, radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up, own["procedure"]
     )
+    where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         run = workflow.certify(
             model, source, out=out, procedure=how, seed=seed, split=split,
             noise=NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
             subset=Subset(start=start, every=every, limit=limit),
             search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws), memory=memory, backend=backend,
-            calibration=calibration, batch_size=batch_size, device=device, workers=workers, data_root=data_root,
+            calibration=calibration, batch_size=batch_size, device=device, pool=where, data_root=data_root,
             read=o.reading(resize, crop, label_column, class_names), command=["smoothcert", *sys.argv[1:]],
             observer=observer,
         )  # fmt: skip

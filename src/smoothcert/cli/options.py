@@ -53,7 +53,16 @@ Seed = Annotated[int, option("Certificates are a function of the seed, the input
 Alpha = Annotated[float, option("Allowed probability of a false answer.")]
 BatchSize = Annotated[int | None, option("Rows per model call. Default: 128 or 384.", panel=RUNNING)]
 Device = Annotated[str | None, option("cpu, cuda, ... Default: cuda if there is one.", panel=RUNNING)]
-Workers = Annotated[int | None, option("Threads with one core each. Default: all cores.", panel=RUNNING)]
+Workers = Annotated[int | None, option("How many run the model at once. Default: all cores, or GPUs.", panel=RUNNING)]
+PoolName = Annotated[
+    str, option("Where the model is run: threads, processes, or ray, a cluster.", "--pool", panel=RUNNING)
+]
+Address = Annotated[
+    str | None, option("Of a Ray cluster: auto, HOST:PORT. Default: this machine's, or one is started.", panel=RUNNING)
+]
+GpusPerWorker = Annotated[
+    float | None, option("Of --pool processes or ray: 0.5 lets two share a GPU. Default: 1.", panel=RUNNING)
+]
 Backend = Annotated[
     str,
     option(

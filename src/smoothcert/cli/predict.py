@@ -29,7 +29,8 @@ def predict(
     grid: o.Grid = "auto", n: Draws = None, alpha: o.Alpha = 0.001, procedure: p.Name = "fixed",
     radius: p.Radius = [], n0: p.N0 = None, beta: p.Beta = None, bound: p.BoundName = None, resize: o.Resize = None,  # noqa: B006
     crop: o.Crop = None, class_names: o.ClassNames = None, seed: o.Seed = 0, batch_size: o.BatchSize = None,
-    device: o.Device = None, workers: o.Workers = None, backend: o.Backend = "eager",
+    device: o.Device = None, workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager",
     calibration: o.Calibration = None, data_root: o.DataRoot = None, memory: o.MemoryAt = None,
     as_json: o.AsJson = False,
 ) -> None:  # fmt: skip
@@ -37,7 +38,7 @@ def predict(
     from smoothcert.procedures import Predict
     from smoothcert.workflows import answers
     from smoothcert.workflows import predict as workflow
-    from smoothcert.workflows.choices import NoiseChoice
+    from smoothcert.workflows.choices import NoiseChoice, PoolChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
     from smoothcert.workflows.terminal import terminal_observer
 
@@ -49,10 +50,11 @@ def predict(
     how = certified if certify else Predict(n=1_000 if n is None else n, alpha=alpha)
     given_seed = seed if o.was_given(context, "seed") else None
     chosen = workflow.Running(NoiseChoice(noise, sigma, None, values, grid), backend, batch_size)
+    where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         found = workflow.predict(
             model, input_, run=run, procedure=how, memory=memory, calibration=calibration, device=device,
-            running=None if run is not None else chosen, seed=given_seed, workers=workers, data_root=data_root,
+            running=None if run is not None else chosen, seed=given_seed, pool=where, data_root=data_root,
             read=o.reading(resize, crop, class_names=class_names), observer=observer,
         )  # fmt: skip
     if out is not None:

@@ -72,6 +72,9 @@ def serve(
     batch_size: o.BatchSize = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    pool: o.PoolName = "threads",
+    address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None,
     backend: o.Backend = "eager",
     calibration: o.Calibration = None,
     data_root: o.DataRoot = None,
@@ -91,12 +94,12 @@ def serve(
         queue=queue, body=most_body, draws=most_draws, deadline=deadline, rate=rate, most_answers=most_answers,
         rotate_every=rotate_every,
     )  # fmt: skip
-    how = None
+    where, how = service.PoolChoice(pool, workers, address, gpus_per_worker), None
     if run is None:
         how = service.Running(service.NoiseChoice(noise, sigma, norm, values, grid), backend, batch_size)
     service.serve(
         model, run=run, running=how, procedure=choice, memory=memory, out=out, door=door, limits=limits, name=name,
-        calibration=calibration, device=device, workers=workers, data_root=data_root, say=say,
+        calibration=calibration, device=device, pool=where, data_root=data_root, say=say,
     )  # fmt: skip
 
 

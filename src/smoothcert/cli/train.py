@@ -49,8 +49,14 @@ def train(
     save_every: Annotated[float, option("Seconds between states, besides after every epoch.")] = 120.0,
     data_root: o.DataRoot = None,
     device: o.Device = None,
+    pool: Annotated[
+        str, option("Where members are trained: processes, or ray, a cluster.", panel=o.RUNNING)
+    ] = "processes",
+    address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None,
 ) -> None:
     """Train by a recipe. Under torchrun, all processes train one model together."""
+    from smoothcert.workflows.choices import PoolChoice
     from smoothcert.workflows.recipes import adapted
     from smoothcert.workflows.seeds import train_seeds
     from smoothcert.workflows.terminal import terminal_observer
@@ -61,6 +67,7 @@ def train(
         trained = train_seeds(
             chosen, out=out, seed=one, seeds=several, data=data, data_root=data_root, device=device, jobs=jobs,
             save_every=save_every, init=init, keep_every=keep_every, observer=observer,
+            pool=PoolChoice(pool, None, address, gpus_per_worker),
         )  # fmt: skip
     for member in trained:
         say(f"{'trained' if member.new else 'already trained'}: {member.model}")

@@ -33,18 +33,23 @@ def verify(
     pick: Pick = None,
     device: o.Device = None,
     workers: o.Workers = None,
+    pool: o.PoolName = "threads",
+    address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None,
     calibration: o.Calibration = None,
     memory: o.MemoryAt = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Check a run: every claim again from its votes; with --model the votes again. Status 1: not all holds."""
     from smoothcert.workflows import verify as workflow
+    from smoothcert.workflows.choices import PoolChoice
     from smoothcert.workflows.terminal import terminal_observer
 
+    where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         found = workflow.verify(
             run, model=model or None, data=o.one_of(data, input_), data_root=data_root, share=share, fresh=fresh,
-            pick=pick, device=device, workers=workers, calibration=calibration, memory=memory, observer=observer,
+            pick=pick, device=device, pool=where, calibration=calibration, memory=memory, observer=observer,
         )  # fmt: skip
     if as_json:
         say_json(found.to_json())

@@ -83,6 +83,22 @@ def load_again(plugins: Iterable[Plugin]) -> None:
             raise InputError(f"the plug-in {plugin.path} was changed while it was in use; run the command again")
 
 
+def plugin_contents() -> tuple[tuple[Plugin, bytes], ...]:
+    """Every file that was loaded so far with what is in it, for a machine that does not have the file."""
+    load_again(loaded_plugins())  # one that was changed meanwhile is refused
+    return tuple((plugin, plugin.path.read_bytes()) for plugin in loaded_plugins())
+
+
+def load_contents(contents: Iterable[tuple[Plugin, bytes]]) -> None:
+    """On another machine: what `plugin_contents()` gave; each once."""
+    for plugin, content in contents:
+        if plugin.digest not in _LOADED:
+            if hashlib.sha256(content).hexdigest() != plugin.digest:
+                raise InputError(f"the plug-in {plugin.file} was changed while it was in use; run the command again")
+            _execute(plugin, content)
+            _LOADED[plugin.digest] = plugin
+
+
 def load_entry_points() -> None:
     """Load what installed packages offer under the entry-point group `smoothcert`; each once."""
     for point in entry_points(group=GROUP):

@@ -42,6 +42,20 @@ _HEADER = struct.pack("<QiiQ", 0, 1, 1, 0)  # torch's layout: seed, left, seeded
 _STATE_BYTES = 5056
 
 
+class Scratch(threading.local):
+    """Arrays that a thread uses again and again: memory that the system must hand out anew costs more than the bits."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, NDArray[Any]] = {}
+
+    def array(self, name: str, size: int, dtype: str) -> NDArray[Any]:
+        """`size` numbers of one type, with any content; the same memory for the same name."""
+        kept = self._kept.get(name)
+        if kept is None or len(kept) < size:
+            kept = self._kept[name] = np.empty(size, dtype=dtype)
+        return kept[:size]
+
+
 @dataclass(frozen=True)
 class RowStream:
     """The random bits of the draws of one input for one purpose, by row: row r is draw number r.
@@ -61,15 +75,19 @@ class RowStream:
         """Of the cipher."""
         return hashlib.shake_256(f"smoothcert-2/{self.seed}/{self.input_id}/{self.purpose}".encode()).digest(16)
 
-    def bits(self, first: int, rows: int, size: int) -> NDArray[np.uint8]:
-        """The first bits of rows `first`, `first + 1`, ...: (rows, at least `size` bytes)."""
+    def bits(self, first: int, rows: int, size: int, scratch: Scratch | None = None) -> NDArray[np.uint8]:
+        """The first bits of rows `first`, `first + 1`, ...: (rows, at least `size` bytes).
+
+        With `scratch`, they are there until it is used again.
+        """
         blocks = -(-size // AES_BYTES)
         if first < 0 or first + rows > FURTHER or blocks > MOST_PLACES:
             raise ValueError(f"there are no {size} bytes of rows {first} to {first + rows}")
-        counters = np.empty((rows, blocks, 2), dtype="<u8")
+        scratch = scratch or Scratch()
+        counters = scratch.array("counters", rows * blocks * 2, "<u8").reshape(rows, blocks, 2)
         counters[:, :, 0] = np.arange(first, first + rows, dtype="<u8")[:, None]
         counters[:, :, 1] = np.arange(blocks, dtype="<u8")
-        return self._encrypt(counters).reshape(rows, blocks * AES_BYTES)
+        return self._encrypt(counters, scratch).reshape(rows, blocks * AES_BYTES)
 
     def further(self, rows: NDArray[Any], numbers: NDArray[Any], turn: int) -> NDArray[np.uint64]:
         """64 further bits of some numbers of some rows, (m,) each, for the `turn`-th time (from 0)."""
@@ -78,15 +96,15 @@ class RowStream:
         counters = np.empty((len(rows), 2), dtype="<u8")
         counters[:, 0] = rows
         counters[:, 1] = (numbers.astype(np.uint64) << np.uint64(TURN_BITS)) + np.uint64(FURTHER + turn)
-        return self._encrypt(counters).view("<u8")[::2]
+        return self._encrypt(counters, Scratch()).view("<u8")[::2]
 
     def generator(self, block: int, device: torch.device | str = "cpu") -> torch.Generator:
         """The generator of torch of one block of rows."""
         return generator(self.seed, self.input_id, self.purpose, block, device)
 
-    def _encrypt(self, counters: NDArray[Any]) -> NDArray[np.uint8]:
+    def _encrypt(self, counters: NDArray[Any], scratch: Scratch) -> NDArray[np.uint8]:
         """Each counter by itself: an array of counters, encrypted block by block, is counter mode with any counters."""
-        out = np.empty(counters.nbytes + AES_BYTES - 1, dtype=np.uint8)  # room that `update_into` wants to see
+        out = scratch.array("bits", counters.nbytes + AES_BYTES - 1, "u1")  # with room that `update_into` wants to see
         self._cipher.update_into(counters.reshape(-1).view(np.uint8).data, out.data)
         return out[: counters.nbytes]
 

@@ -86,7 +86,7 @@ def _read(given: str, split: str, root: Path | None, how: ReadOptions, shape: Se
     if how.label_column is not None and (given in READERS or kind not in TABLES):
         raise InputError(f"--label-column goes with a table (.csv, .parquet), and the data are {given}; leave it out")
     if given in READERS:
-        return READERS[given](split, _root(root))
+        return READERS[given](split, data_root(root))
     # os.path answers False where pathlib may raise (names too long, no permission).
     if given and os.path.isdir(path):
         return read_folder(path, split)
@@ -104,7 +104,8 @@ def _read(given: str, split: str, root: Path | None, how: ReadOptions, shape: Se
     )
 
 
-def _root(root: Path | None) -> Path:
+def data_root(root: Path | None = None) -> Path:
+    """Where files of named data sets lie: `root`, else $SMOOTHCERT_DATA, else ./data."""
     return Path(os.path.expanduser(root or os.environ.get("SMOOTHCERT_DATA") or "data"))
 
 

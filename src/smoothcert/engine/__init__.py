@@ -4,7 +4,7 @@ from smoothcert.engine.classifier import SklearnClassifier
 from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.own_weights import OwnWeights
-from smoothcert.engine.pools import Pool, Threads
+from smoothcert.engine.pools import Pool, Processes, Ray, Threads
 from smoothcert.engine.sigma import DDRS, Bracket, SigmaSearch, optimize_sigma
 from smoothcert.engine.smoothed import Smoothed
 
@@ -15,6 +15,8 @@ __all__ = [
     "MemberCalls",
     "OwnWeights",
     "Pool",
+    "Processes",
+    "Ray",
     "SigmaSearch",
     "SklearnClassifier",
     "Smoothed",

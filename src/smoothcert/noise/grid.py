@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from smoothcert.core.randomness import RowStream
-from smoothcert.noise.rows import Floats, parts
+from smoothcert.noise.rows import SCRATCH, Floats, parts
 
 if TYPE_CHECKING:
     import torch
@@ -151,7 +151,8 @@ def fill_steps(law: RoundedLaw, stream: RowStream, first: int, out: Floats) -> N
     values = tables(law).values
     for part in parts(rows, 2 * d):
         start, steps = first + part.start, out[part]
-        cells = stream.bits(start, len(steps), 2 * d).view("<u2")[:, :d]
+        cells = SCRATCH.array("cells", steps.size, "p").reshape(steps.shape)
+        np.copyto(cells, stream.bits(start, len(steps), 2 * d, SCRATCH).view("<u2")[:, :d])
         # "clip" only because numpy then writes into `out` at once: no cell is outside of the table.
         np.take(values, cells, out=steps, mode="clip")
         flat = steps.reshape(-1)  # the same memory: `out` is in one piece

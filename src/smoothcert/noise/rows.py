@@ -12,9 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.core.randomness import RowStream
+from smoothcert.core.randomness import RowStream, Scratch
 
 Floats = NDArray[np.float32]
+
+SCRATCH = Scratch()
 
 AT_ONCE = 2**18
 """Bytes of random bits that are made at a time, so that they stay in the cache of a core."""
@@ -29,7 +31,7 @@ def parts(rows: int, bytes_per_row: int) -> Iterator[slice]:
 
 def signed_words(stream: RowStream, first: int, rows: int, count: int) -> Floats:
     """32 random bits each, as whole numbers from -2^31 to 2^31, rounded to float32: (rows, count)."""
-    bits = stream.bits(first, rows, 4 * count).view("<i4")
+    bits = stream.bits(first, rows, 4 * count, SCRATCH).view("<i4")
     return bits[:, :count].astype(np.float32)
 
 
@@ -50,7 +52,7 @@ def fill_normals(stream: RowStream, first: int, out: Floats) -> None:
     rows, d = out.shape
     half = -(-d // 2)
     for part in parts(rows, 8 * half):
-        bits = stream.bits(first + part.start, part.stop - part.start, 8 * half).view("<i4")
+        bits = stream.bits(first + part.start, part.stop - part.start, 8 * half, SCRATCH).view("<i4")
         radius, angle = (bits[:, at : at + half].astype(np.float32) for at in (0, half))  # (rows, half), contiguous
         log_uniform(radius)
         radius *= np.float32(-2)
@@ -80,6 +82,6 @@ def fill_uniform(stream: RowStream, first: int, out: Floats) -> None:
 def words_of(stream: RowStream, first: int, rows: int, sizes: tuple[str, ...], count: int) -> list[NDArray[Any]]:
     """Random words of several types, such as ("<u8", "<u4"), `count` of each: (rows, count) arrays of whole numbers."""
     widths = [count * np.dtype(size).itemsize for size in sizes]
-    bits = stream.bits(first, rows, sum(widths))
+    bits = stream.bits(first, rows, sum(widths), SCRATCH)
     ends = np.cumsum([0, *widths])
     return [bits[:, a:b].view(size) for a, b, size in zip(ends, ends[1:], sizes, strict=False)]

@@ -21,7 +21,7 @@ from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.audit.rebuild import other_circumstances
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import loaded_plugins
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Pool, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.procedures import Procedure
@@ -33,7 +33,7 @@ from smoothcert.service.journal import ServiceConfig
 from smoothcert.service.keys import KeyRing
 from smoothcert.service.limits import Limits
 from smoothcert.service.metrics import Metrics
-from smoothcert.workflows.choices import NoiseChoice, resolve_noise
+from smoothcert.workflows.choices import NoiseChoice, PoolChoice, resolve_noise, resolve_pool
 from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.of_run import rebuilt, run_calibration, run_model
 from smoothcert.workflows.procedure_choice import ProcedureChoice
@@ -91,7 +91,7 @@ def serve(
     name: str | None = None,
     calibration: Any = None,
     device: str | None = None,
-    workers: int | None = None,
+    pool: Pool | PoolChoice | None = None,
     data_root: Path | None = None,
     say: Say = print,
     log: Log = log_line,
@@ -109,7 +109,7 @@ def serve(
         door: where it listens.
         limits: what is allowed.
         name: of the model in URLs. Default: that of its file.
-        calibration, device, workers, data_root: as of `certify`.
+        calibration, device, pool, data_root: as of `certify`.
         say: hears what an operator should read; `log` one event per request.
         on_start: hears the address, and gets a function that stops the server: for whoever runs it in a thread.
     """
@@ -118,7 +118,7 @@ def serve(
         remembered = stack.enter_context(opened_memory(memory))
         kept = Path(stack.enter_context(TemporaryDirectory(prefix="smoothcert-"))) if out is None else out
         classifier, smoothed, decides = _classifier(
-            model, run, running, procedure, remembered, calibration, device, workers, data_root, say
+            model, run, running, procedure, remembered, calibration, device, resolve_pool(pool), data_root, say
         )
         assert classifier.input_shape is not None
         example = torch.zeros(1, *classifier.input_shape)
@@ -154,7 +154,7 @@ def _classifier(
     memory: Memory | None,
     calibration: Any,
     device: str | None,
-    workers: int | None,
+    pool: Pool | None,
     data_root: Path | None,
     say: Say,
 ) -> tuple[Classifier, Smoothed, Procedure]:
@@ -167,7 +167,7 @@ def _classifier(
     if opened is not None:
         if running is not None:
             raise InputError(f"noise and backend are settled by the run {opened.path}; leave them out")
-        smoothed = _of_run(opened, classifier, memory, calibration, workers, data_root, say)
+        smoothed = _of_run(opened, classifier, memory, calibration, pool, data_root, say)
         return classifier, smoothed, chosen or opened.config.built_procedure
     how = running or Running()
     smoothed = Smoothed(
@@ -175,7 +175,7 @@ def _classifier(
         num_classes=classifier.num_classes,
         noise=resolve_noise(how.noise, classifier.details, eight_bit=_input_range(classifier) is not None),
         batch_size=how.batch_size,
-        workers=workers,
+        pool=pool,
         backend=how.backend,
         calibration=calibration_inputs(how.backend, calibration, None, data_root)[0],
         input_range=_input_range(classifier),
@@ -189,7 +189,7 @@ def _of_run(
     classifier: Classifier,
     memory: Memory | None,
     calibration: Any,
-    workers: int | None,
+    pool: Pool | None,
     data_root: Path | None,
     say: Say,
 ) -> Smoothed:
@@ -204,7 +204,7 @@ def _of_run(
         run,
         classifier,
         seed=0,
-        workers=workers,
+        pool=pool,
         calibration=run_calibration(run, calibration, None, data_root),
         input_range=_input_range(classifier),
     )

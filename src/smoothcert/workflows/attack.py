@@ -16,9 +16,11 @@ from smoothcert.attack.table import RobustAccuracy, attack_table, robust_accurac
 from smoothcert.audit.rebuild import refuse_soft
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
+from smoothcert.engine import Pool
 from smoothcert.present.figures.canvas import check_name
 from smoothcert.present.fitting import FittingTable
 from smoothcert.runs import Record, Run
+from smoothcert.workflows.choices import PoolChoice, resolve_pool
 from smoothcert.workflows.observer import SILENT, Observer, task
 from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model
 from smoothcert.workflows.sources import DataSource, ModelSource
@@ -96,6 +98,7 @@ def attack(
     data_root: Path | None = None,
     device: str | None = None,
     workers: int | None = None,
+    pool: Pool | PoolChoice | None = None,
     calibration: Any = None,
     observer: Observer = SILENT,
 ) -> AttackResult:
@@ -114,7 +117,7 @@ def attack(
         limit: at most so many inputs of the run.
         out: default: the folder `attack` inside the run.
         figure: draw both curves to a .png, .svg or .pdf file.
-        data, data_root, device, workers, calibration, observer: as of `certify`.
+        data, data_root, device, workers, pool, calibration, observer: as of `certify`.
     """
     if limit is not None and limit < 1:
         raise InputError(f"--limit must be at least 1, got {limit}")
@@ -134,6 +137,7 @@ def attack(
         opened,
         classifier,
         workers=workers,
+        pool=resolve_pool(pool),
         calibration=run_calibration(opened, calibration, data, data_root),
         input_range=dataset.input_range,
         input_shape=tuple(dataset.inputs.shape[1:]),

@@ -18,7 +18,7 @@ from smoothcert.procedures import Fixed, Procedure
 from smoothcert.runs import Record
 from smoothcert.runs.evaluations import add_evaluations
 from smoothcert.runs.made import command_line
-from smoothcert.workflows.choices import NoiseChoice, SearchChoice, resolve_noise
+from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice, resolve_noise, resolve_pool
 from smoothcert.workflows.inputs import open_both
 from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
@@ -54,7 +54,7 @@ def certify(
     batch_size: int | None = None,
     device: str | None = None,
     workers: int | None = None,
-    pool: Pool | None = None,
+    pool: Pool | PoolChoice | None = None,
     data_root: Path | None = None,
     read: ReadOptions | None = None,
     command: Sequence[str] = (),
@@ -113,7 +113,7 @@ def certify(
             device=classifier.device,
             batch_size=batch_size,
             workers=workers,
-            pool=pool,
+            pool=resolve_pool(pool),
             backend=backend,
             calibration=calibrating,
             search=found,

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from smoothcert.core.errors import InputError
+from smoothcert.engine.pools import Pool, Processes, Ray, Threads
 from smoothcert.engine.sigma import SigmaSearch, sigma_search
 from smoothcert.noise import NOISES, Noise
 from smoothcert.noise.gridded import MOST_GRID_LEVELS
@@ -81,6 +82,43 @@ class SearchChoice:
             )
         purpose = {"n": procedure.fixed_draws(), "alpha": procedure.alpha} if self.method == "bracket" else {}
         return sigma_search(self.method, steps=self.steps, draws=self.draws, **purpose)
+
+
+@dataclass(frozen=True)
+class PoolChoice:
+    """Where the model is run, by name.
+
+    Args:
+        name: threads, processes or ray.
+        workers: how many. Default: all cores, all GPUs, or all of the cluster.
+        address: of a Ray cluster.
+        gpus_per_worker: a share of a GPU for each worker, of processes and ray.
+    """
+
+    name: str = "threads"
+    workers: int | None = None
+    address: str | None = None
+    gpus_per_worker: float | None = None
+
+    def resolve(self) -> Pool:
+        """The pool."""
+        if self.name not in POOLS:
+            raise InputError(f"--pool must be {', '.join(POOLS[:-1])} or {POOLS[-1]}, got {self.name!r}")
+        if self.address is not None and self.name != "ray":
+            raise InputError("--address is that of a Ray cluster; give --pool ray, or leave it out")
+        if self.gpus_per_worker is not None and self.name == "threads":
+            raise InputError("--gpus-per-worker goes with --pool processes or ray; give one, or leave it out")
+        if self.name == "ray":
+            return Ray(self.address, self.workers, self.gpus_per_worker)
+        return Processes(self.workers, self.gpus_per_worker) if self.name == "processes" else Threads(self.workers)
+
+
+POOLS = ("threads", "processes", "ray")
+
+
+def resolve_pool(choice: Pool | PoolChoice | None) -> Pool | None:
+    """The pool itself, or what the choice becomes."""
+    return choice.resolve() if isinstance(choice, PoolChoice) else choice
 
 
 def _grid_step(text: str, automatic: bool) -> float | None:

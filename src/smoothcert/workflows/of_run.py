@@ -16,7 +16,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, Preprocessing, ReadOptions
 from smoothcert.datasets.files import reading
 from smoothcert.datasets.npy import map_npy
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Pool, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.runs import DataConfig, Run
 from smoothcert.workflows.observer import SILENT, Observer
@@ -94,6 +94,7 @@ def rebuilt(
     *,
     seed: int | None = None,
     workers: int | None = None,
+    pool: Pool | None = None,
     calibration: Tensor | None = None,
     memory: Memory | None = None,
     input_range: tuple[float, float] | None = None,
@@ -106,6 +107,7 @@ def rebuilt(
         classifier.num_classes,
         seed=seed,
         workers=workers,
+        pool=pool,
         calibration=calibration,
         memory=memory,
         input_range=input_range,

@@ -13,13 +13,13 @@ from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.audit.rebuild import other_circumstances, refuse_soft
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, ReadOptions
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Pool, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.procedures import Certificate, Predict, Prediction, Procedure
 from smoothcert.runs import Run
 from smoothcert.workflows.answers import Answer
-from smoothcert.workflows.choices import NoiseChoice, resolve_noise
+from smoothcert.workflows.choices import NoiseChoice, PoolChoice, resolve_noise, resolve_pool
 from smoothcert.workflows.inputs import check_fits
 from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import SILENT, Observer, task
@@ -56,6 +56,7 @@ def predict(
     calibration: Any = None,
     device: str | None = None,
     workers: int | None = None,
+    pool: Pool | PoolChoice | None = None,
     data_root: Path | None = None,
     read: ReadOptions | None = None,
     observer: Observer = SILENT,
@@ -71,11 +72,12 @@ def predict(
         seed: of all draws. Default: that of the run, else 0.
         memory: inside of its regions the memory answers.
         read: how images are resized and cropped, and what classes are called. Default: as the run has it.
-        calibration, device, workers, data_root, observer: as of `certify`.
+        calibration, device, workers, pool, data_root, observer: as of `certify`.
     """
     how = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure or Predict()
     opened = None if run is None else run if isinstance(run, Run) else Run.open(Path(run))
     _refuse(opened, running, seed, how, memory)
+    where = resolve_pool(pool)
     with opened_memory(memory, there=True) as remembered:
         classifier = (
             open_model(model, device=device, observer=observer)
@@ -88,7 +90,7 @@ def predict(
         check_fits(classifier, data, "--input")
         if opened is not None:
             calibrating = run_calibration(opened, calibration, None, data_root)
-            smoothed = _certified(opened, classifier, seed, workers, calibrating, remembered, observer)
+            smoothed = _certified(opened, classifier, seed, workers, where, calibrating, remembered, observer)
         else:
             chosen = running or Running()
             smoothed = Smoothed(
@@ -98,6 +100,7 @@ def predict(
                 seed=seed or 0,
                 batch_size=chosen.batch_size,
                 workers=workers,
+                pool=where,
                 backend=chosen.backend,
                 calibration=calibration_inputs(chosen.backend, calibration, None, data_root)[0],
                 memory=remembered,
@@ -154,6 +157,7 @@ def _certified(
     classifier: Classifier,
     seed: int | None,
     workers: int | None,
+    pool: Pool | None,
     calibration: Tensor | None,
     memory: Memory | None,
     observer: Observer,
@@ -166,6 +170,7 @@ def _certified(
         classifier,
         seed=seed,
         workers=workers,
+        pool=pool,
         calibration=calibration,
         memory=memory,
         input_range=(0, 1),

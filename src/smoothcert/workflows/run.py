@@ -15,6 +15,7 @@ from smoothcert.workflows.outcome import Outcome
 
 if TYPE_CHECKING:
     from smoothcert.datasets import Dataset
+    from smoothcert.engine import Pool
     from smoothcert.memory import Memory
     from smoothcert.workflows.attack import AttackResult
     from smoothcert.workflows.sources import DataSource, ModelSource
@@ -79,6 +80,7 @@ class Run(runs.Run):
         fresh: int | None = None,
         pick: int | None = None,
         workers: int | None = None,
+        pool: Pool | None = None,
         calibration: Any = None,
         memory: Memory | str | Path | None = None,
         observer: Observer = SILENT,
@@ -94,6 +96,7 @@ class Run(runs.Run):
             fresh=fresh,
             pick=pick,
             workers=workers,
+            pool=pool,
             calibration=calibration,
             memory=memory,
             observer=observer,
@@ -112,6 +115,7 @@ class Run(runs.Run):
         out: str | Path | None = None,
         data: DataSource | None = None,
         workers: int | None = None,
+        pool: Pool | None = None,
         calibration: Any = None,
         observer: Observer = SILENT,
     ) -> AttackResult:
@@ -130,6 +134,7 @@ class Run(runs.Run):
             out=out,
             data=self._data(data),
             workers=workers,
+            pool=pool,
             calibration=calibration,
             observer=observer,
         )

@@ -10,54 +10,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import torch
 
 from smoothcert.core.errors import InputError, sentence
 from smoothcert.core.plugins import Plugin, load_again, loaded_plugins
+from smoothcert.engine.pools import Pool, Processes, Ray
 from smoothcert.present.figures import training_curves
 from smoothcert.training import Folder, Group, launched
 from smoothcert.training.recipes import Recipe, find
+from smoothcert.workflows.choices import PoolChoice, resolve_pool
 from smoothcert.workflows.observer import SILENT, Observer
-from smoothcert.workflows.sources import find_device, open_data
-from smoothcert.workflows.train import train_recipe
-
-THROTTLE = 0.5  # seconds between messages of a process
-
-
-@dataclass(frozen=True)
-class Training:
-    """One training: a recipe, data and a seed become a model in a folder."""
-
-    recipe: Recipe
-    data: str | Path
-    seed: int
-    out: Path
-    device: str = "cpu"
-    save_every: float = 120.0
-    data_root: Path | None = None
-    init: Path | None = None
-    keep_every: int | None = None
-
-    @property
-    def task(self) -> str:
-        """What an observer hears it called."""
-        return f"seed {self.seed}"
-
-    def run(self, observer: Observer = SILENT) -> bool:
-        """Train it, or what is left of it; false if it was trained before."""
-        return train_recipe(
-            self.recipe,
-            open_data(self.data, "train", root=self.data_root, called="--data"),
-            seed=self.seed,
-            out=self.out,
-            device=self.device,
-            save_every=self.save_every,
-            init=self.init,
-            keep_every=self.keep_every,
-            observer=observer,
-        )
+from smoothcert.workflows.seeds_on_ray import side_by_side_on_ray
+from smoothcert.workflows.sources import find_device
+from smoothcert.workflows.training_events import End, Sender, Training, check_end
 
 
 @dataclass(frozen=True)
@@ -86,6 +53,7 @@ def train_seeds(
     save_every: float = 120.0,
     init: Path | None = None,
     keep_every: int | None = None,
+    pool: Pool | PoolChoice | None = None,
     observer: Observer = SILENT,
 ) -> list[Trained]:
     """Train by a recipe into the folder `out`, or with several `seeds` into its folders seed0, seed1, ...
@@ -103,10 +71,15 @@ def train_seeds(
         device: default: the best there is.
         jobs: trainings side by side. Default: as many as cores; 1 on a GPU or under torchrun.
         save_every, init, keep_every: as of `train_recipe`.
+        pool: `Processes()`, of this machine, or a `Ray` cluster, whose machines share the disk that `out` and the data
+            are on; there `jobs` is by default as many as there is room for. Default: processes.
         observer: hears how each training goes. It also goes into the file progress.log of each.
     """
     chosen, out = find(recipe) if isinstance(recipe, str) else recipe, Path(out)
-    with launched(find_device(device)) as where:
+    cluster = _cluster(resolve_pool(pool))
+    # A machine of the cluster may have the GPU that this one has not.
+    found = "cuda" if cluster is not None and cluster.gpus_per_worker and device is None else find_device(device)
+    with launched(found) as where:
         trainings = [
             Training(
                 recipe=chosen,
@@ -123,7 +96,9 @@ def train_seeds(
         ]
         parallel = _parallel(jobs, len(trainings), where)
         first = Group.current().rank == 0
-        if parallel > 1:
+        if cluster is not None:
+            new = side_by_side_on_ray(trainings, jobs, cluster, observer)
+        elif parallel > 1:
             new = side_by_side(trainings, parallel, observer)
         else:
             new = [training.run(observer if first else SILENT) for training in trainings]
@@ -143,6 +118,17 @@ def _draw_curves(trained: Sequence[Trained], out: Path) -> None:
         training_curves([one.training.out / "log.jsonl" for one in trained], out / "curves.png")
 
 
+def _cluster(pool: Pool | None) -> Ray | None:
+    """The cluster to train on; None: this machine."""
+    if not isinstance(pool, Ray | Processes | None):
+        raise InputError("--pool of trainings must be processes or ray: each member has a process of its own")
+    if isinstance(pool, Ray) and "RANK" in os.environ:
+        raise InputError("--pool ray does not go with torchrun, whose processes train one model together; leave it out")
+    if isinstance(pool, Processes) and (pool.workers, pool.gpus_per_worker) != (None, None):
+        raise InputError("processes of trainings are counted by --jobs, and a GPU is not shared; leave the rest out")
+    return pool if isinstance(pool, Ray) else None
+
+
 def _parallel(jobs: int | None, trainings: int, device: str) -> int:
     if jobs is not None and jobs < 1:
         raise InputError(f"--jobs must be at least 1, got {jobs}")
@@ -154,51 +140,11 @@ def _parallel(jobs: int | None, trainings: int, device: str) -> int:
     return min(trainings, jobs or len(os.sched_getaffinity(0)))
 
 
-class _Event(NamedTuple):
-    """What an observer in a process heard, for the one of its parent."""
-
-    method: str
-    task: str
-    about: dict[str, Any]
-
-
-class _End(NamedTuple):
-    """How a process ended: trained now or before, or refused."""
-
-    task: str
-    new: bool
-    error: str | None
-
-
-class _Sender(Observer):
-    """In a process: what is heard goes to the parent, not too often; and the end, when the parent is gone."""
-
-    def __init__(self, messages: Any, parent: int) -> None:
-        self.messages, self.parent, self.last, self.note = messages, parent, 0.0, ""
-
-    def started(self, task: str, *, total: int | None, done: int) -> None:
-        """Sent."""
-        self.messages.put(_Event("started", task, {"total": total, "done": done}))
-
-    def advanced(self, task: str, *, done: int, total: int | None, note: str) -> None:
-        """Sent if it is time, or news."""
-        if os.getppid() != self.parent:
-            os._exit(1)  # so that the folder is free again
-        now = time.monotonic()
-        if note != self.note or now - self.last > THROTTLE:
-            self.last, self.note = now, note
-            self.messages.put(_Event("advanced", task, {"done": done, "total": total, "note": note}))
-
-    def finished(self, task: str, *, note: str) -> None:
-        """Sent."""
-        self.messages.put(_Event("finished", task, {"note": note}))
-
-
 def side_by_side(trainings: Sequence[Training], jobs: int, observer: Observer = SILENT) -> list[bool]:
     """Train so many at a time. Each can be killed and resumed on its own; the first error stops the others."""
     context = multiprocessing.get_context("spawn")
     messages: Any = context.Queue()
-    waiting, running, ended = list(trainings), dict[str, BaseProcess](), dict[str, _End]()
+    waiting, running, ended = list(trainings), dict[str, BaseProcess](), dict[str, End]()
     try:
         while waiting or running:
             while waiting and len(running) < jobs:
@@ -210,27 +156,17 @@ def side_by_side(trainings: Sequence[Training], jobs: int, observer: Observer = 
             gone = [name for name, process in running.items() if not process.is_alive()]
             while not messages.empty():
                 message = messages.get()
-                if isinstance(message, _End):
+                if isinstance(message, End):
                     ended[message.task] = message
                 else:
                     getattr(observer, message.method)(message.task, **message.about)
             for name in gone:
                 del running[name]
-                _check_end(ended.get(name))
+                check_end(ended.get(name))
     finally:
         for process in running.values():
             process.terminate()
     return [ended[training.task].new for training in trainings]
-
-
-def _check_end(end: _End | None) -> None:
-    if end is None:
-        raise InputError(
-            "a training process was killed (too little memory?); run the same command again to go on, perhaps with "
-            "--jobs 1"
-        )
-    if end.error is not None:
-        raise InputError(end.error)
 
 
 def _work(training: Training, messages: Any, parent: int, plugins: Sequence[Plugin]) -> None:
@@ -240,6 +176,6 @@ def _work(training: Training, messages: Any, parent: int, plugins: Sequence[Plug
     torch.set_num_threads(1)
     try:
         load_again(plugins)
-        messages.put(_End(training.task, training.run(_Sender(messages, parent)), None))
+        messages.put(End(training.task, training.run(Sender(messages, parent)), None))
     except (InputError, OSError) as error:
-        messages.put(_End(training.task, False, sentence(error)))
+        messages.put(End(training.task, False, sentence(error)))

@@ -14,7 +14,9 @@ from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import SILENT, Observer, task
 
 if TYPE_CHECKING:
+    from smoothcert.engine import Pool
     from smoothcert.memory import Memory
+    from smoothcert.workflows.choices import PoolChoice
     from smoothcert.workflows.sources import DataSource, ModelSource
 
 LEVEL_1 = "level 1 (votes, bounds, boundaries, rounding)"
@@ -89,6 +91,7 @@ def verify(
     pick: int | None = None,
     device: str | None = None,
     workers: int | None = None,
+    pool: Pool | PoolChoice | None = None,
     calibration: Any = None,
     memory: Memory | str | Path | None = None,
     observer: Observer = SILENT,
@@ -107,7 +110,7 @@ def verify(
         fresh: draws of level 3, per input. Default: no level 3.
         pick: seed of the share and of fresh draws. Default: random, and in the notes.
         memory: a `Memory`, or where it is. Default: not asked.
-        data_root, device, workers, calibration, observer: as of `certify`.
+        data_root, device, workers, pool, calibration, observer: as of `certify`.
     """
     opened = run if isinstance(run, Run) else Run.open(Path(run))
     only_drawing = fresh is not None or share != 1.0 or calibration is not None
@@ -117,7 +120,7 @@ def verify(
         audit = audit_run(opened)
         further = _Further()
         if model is not None:
-            drawing = _Drawing(model, data, data_root, share, fresh, device, workers, calibration)
+            drawing = _Drawing(model, data, data_root, share, fresh, device, workers, pool, calibration)
             further = _draw(opened, audit, drawing, secrets.randbits(63) if pick is None else pick, observer)
         if remembered is not None:
             _ask_memory(opened, audit, further, remembered, data, data_root)
@@ -170,6 +173,7 @@ class _Drawing:
     fresh: int | None
     device: str | None
     workers: int | None
+    pool: Pool | PoolChoice | None
     calibration: Any
 
 
@@ -178,8 +182,10 @@ def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observ
     from smoothcert.audit.fresh import draw_fresh  # noqa: PLC0415 (level 1 needs no torch)
     from smoothcert.audit.rebuild import check_model  # noqa: PLC0415
     from smoothcert.audit.redraw import redraw, sample_records  # noqa: PLC0415
+    from smoothcert.workflows.choices import resolve_pool  # noqa: PLC0415
     from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model  # noqa: PLC0415
 
+    pool = resolve_pool(options.pool)
     records = sample_records(audit.records, options.share, seed)
     classifier = run_model(run, options.model, device=options.device, observer=observer)
     dataset = run_data(run, options.data, options.data_root)
@@ -191,6 +197,7 @@ def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observ
             classifier,
             seed=one,
             workers=options.workers,
+            pool=pool,
             calibration=calibrating,
             input_range=dataset.input_range,
             input_shape=tuple(dataset.inputs.shape[1:]),

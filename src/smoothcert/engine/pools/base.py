@@ -9,7 +9,8 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, wait
+from concurrent.futures import Future
+from queue import SimpleQueue
 from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from smoothcert.core.errors import InputError
@@ -74,28 +75,34 @@ class Session(ABC):
         `next_work` is told how many works are under way, and gives another one, or None if it has none for now.
         """
         under_way: dict[Future[Result], Work[Result]] = {}
+        done: SimpleQueue[Future[Result]] = SimpleQueue()  # so that a result costs the same however many are under way
         losses: Counter[int] = Counter()
+
+        def hand_out(work: Work[Result]) -> None:
+            future = self.submit(work)
+            under_way[future] = work
+            future.add_done_callback(done.put)
+
         while True:
             while len(under_way) < max(1, self.in_flight) and (work := next_work(len(under_way))) is not None:
-                under_way[self.submit(work)] = work
+                hand_out(work)
             if not under_way:
                 return
-            done, _ = wait(under_way, return_when=FIRST_COMPLETED)
-            for future in done:
-                work = under_way.pop(future)
-                try:
-                    result = future.result()
-                except WorkLostError as error:
-                    losses[id(work)] += 1
-                    if losses[id(work)] > MOST_LOSSES:
-                        raise InputError(
-                            f"the pool lost the worker of one batch {MOST_LOSSES} times ({error}); "
-                            "look at its workers' logs: a batch that ends its worker may be too large for it"
-                        ) from error
-                    under_way[self.submit(work)] = work
-                    continue
-                losses.pop(id(work), None)
-                yield work, result
+            future = done.get()
+            work = under_way.pop(future)
+            try:
+                result = future.result()
+            except WorkLostError as error:
+                losses[id(work)] += 1
+                if losses[id(work)] > MOST_LOSSES:
+                    raise InputError(
+                        f"the pool lost the worker of one batch {MOST_LOSSES} times ({error}); "
+                        "look at its workers' logs: a batch that ends its worker may be too large for it"
+                    ) from error
+                hand_out(work)
+                continue
+            losses.pop(id(work), None)
+            yield work, result
 
     def map(self, works: Sequence[Work[Result]]) -> list[Result]:
         """What works come to, in their order."""
