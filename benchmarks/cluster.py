@@ -199,7 +199,7 @@ def main() -> None:
         os.environ.setdefault("RAY_worker_niceness", "0")
         import ray  # noqa: PLC0415
 
-        most = max(*options.workers, *(options.actors if "simulated" in chosen else ()))
+        most = max(options.workers + (options.actors if "simulated" in chosen else []))
         ray.init("local", num_cpus=most, log_to_driver=False, logging_level="error", include_dashboard=False)
     for part in chosen:
         parts[part](options)

@@ -94,9 +94,9 @@ def run_python(folder: Path, code: str) -> str:
 
 @pytest.mark.slow
 def test_a_folder_of_images_is_certified_and_answered(folder: Path) -> None:
-    make, _ = blocks("python", "## Your data", "## What is in it")
+    make, _ = blocks("python", "## Your data", "## Your model")
     run_python(folder, make)
-    (commands,) = blocks("", "## Your data", "## What is in it")
+    (commands,) = blocks("", "## Your data", "## Your model")
     for command in commands.strip().splitlines():
         program, *arguments = shlex.split(command)
         assert program == "smoothcert"
@@ -115,7 +115,7 @@ def test_a_folder_of_images_is_certified_and_answered(folder: Path) -> None:
 
 @pytest.mark.slow
 def test_a_forest_of_scikit_learn_is_certified(folder: Path) -> None:
-    _, forest = blocks("python", "## Your data", "## What is in it")
+    _, forest = blocks("python", "## Your data", "## Your model")
     lines = run_python(folder, forest).splitlines()
     assert any("l2 radius" in line for line in lines)
     assert lines[-1].startswith("No perturbation below the radius changes the answer")

@@ -62,7 +62,7 @@ def test_arbitrary_rows(data: bytes) -> None:
     survives(HEADER + data)
 
 
-@settings(max_examples=300)
+@settings(max_examples=300, deadline=None)
 @given(edits)
 def test_mutated_logs(changes: list[tuple[int, int, bytes]]) -> None:
     data = GOOD
@@ -82,7 +82,7 @@ def test_a_log_cut_anywhere_loses_rows_but_never_changes_one(tmp_path: Path) -> 
         assert GOOD[:length].count(b"\n") - 1 <= len(cut) <= GOOD[:length].count(b"\n")
 
 
-@settings(max_examples=200)
+@settings(max_examples=200, deadline=None)  # a busy machine takes its time
 @given(where=st.integers(0, 10**6), length=st.integers(0, 8), new=st.binary(max_size=4), file=st.booleans())
 def test_mutated_runs(tmp_path_factory, where: int, length: int, new: bytes, file: bool) -> None:
     source = _run(tmp_path_factory)

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from simulated_runs import simulated_config
 from typer.testing import CliRunner
 
-from smoothcert.cli import app, repeat_radius_option
+from smoothcert.cli import app, repeat_options
 from smoothcert.noise import Gaussian, Noise
 from smoothcert.procedures import Fixed, converse
 from smoothcert.runs import Record, Run
@@ -74,7 +74,7 @@ def check(folder: Path, arguments: list[str]) -> int:
     before, home = content(folder), Path.cwd()
     os.chdir(folder)
     try:
-        done = CliRunner().invoke(app, repeat_radius_option(arguments))
+        done = CliRunner().invoke(app, repeat_options(arguments))
     finally:
         os.chdir(home)
     assert done.exit_code in (0, 1, 2), (arguments, done.output)

@@ -10,8 +10,8 @@ from smoothcert.datasets import load, names, register
 
 def test_names():
     assert names() == (
-        "cifar10", "cifar100", "digits", "fashion-mnist", "imagenet", "mnist", "mnist-binary", "mnist5k", "svhn",
-        "tiny-imagenet",
+        "cifar10", "cifar100", "digits", "fashion-mnist", "imagenet", "mnist", "mnist-binary", "mnist500", "mnist5k",
+        "svhn", "tiny-imagenet",
     )  # fmt: skip
 
 

@@ -87,7 +87,9 @@ class Batch:
         """Draw, run, count."""
         device, classes = compiled.device, compiled.num_classes
         before = getattr(runner, "member_calls", ())[:]
-        sized = runner if self.rows_per_call == compiled.rows else in_calls_of(runner, self.rows_per_call)
+        # What is not padded takes any number of rows; members of an adaptive ensemble keep their own shape in it.
+        same = self.rows_per_call == compiled.rows or not compiled.padded
+        sized = runner if same else in_calls_of(runner, self.rows_per_call)
         assert sized is not None, "a shape in which the model cannot be run was asked for"
         # The caller's autocast would reach only some threads; a model in another precision says so by itself.
         with torch.autocast(device.type, enabled=False), naming_batch_size(self.rows_per_call, compiled.shape):

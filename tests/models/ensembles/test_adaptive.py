@@ -3,6 +3,7 @@
 import itertools
 import math
 from statistics import NormalDist
+from typing import ClassVar
 
 import pytest
 import torch
@@ -182,6 +183,27 @@ def test_open_rows_of_blocks_are_gathered_only_where_company_does_not_matter(
         assert kind is not Jealous or "the scores of 5 of 5 members depend" in said
         together = [c.votes for c in g.certify(x[:6], Fixed(n0=100, n=1000))]
         assert [g.certify(one, Fixed(n0=100, n=1000))[0].votes for one in x[:6]] == together
+
+
+class Noting(Content):
+    """Notes in how many rows it is called."""
+
+    rows: ClassVar[set[int]] = set()
+
+    def forward(self, x: Tensor) -> Tensor:
+        self.rows.add(len(x))
+        return super().forward(x)
+
+
+def test_members_are_called_in_one_shape_however_few_draws_are_asked_for(members: list[nn.Module], x: Tensor) -> None:
+    """Another shape would be another network to a compiled member, and other last bits to any."""
+    g = Smoothed(Consensus([Noting(member) for member in members]), CLASSES, Gaussian(0.5), batch_size=256, workers=2)
+    g.compile(x.shape[1:])
+    Noting.rows.clear()
+    for _ in range(2):
+        g.certify(x[:3], Fixed(n0=10, n=700))
+        g.predict(x[:1], Predict(n=20))
+    assert Noting.rows == {256}
 
 
 def test_memory_is_bounded_for_large_inputs() -> None:

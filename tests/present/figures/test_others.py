@@ -195,13 +195,13 @@ def test_the_histogram_counts_every_input() -> None:
 
 def test_draws_over_votes_by_hand() -> None:
     (axes,) = draws_by_votes_figure([STAGED]).axes
-    # certified in stage 1 twice, given up in 1, certified in 2; n0 = 100 draws chose the class
-    assert axes.collections[0].get_offsets().tolist() == [[1.0, 200], [1.0, 200], [0.6, 200], [0.9, 1200]]
+    # certified in stage 1 twice, given up by the choice of the class (64 draws), certified in 2 after a choice by 32
+    assert axes.collections[0].get_offsets().tolist() == [[1.0, 116], [1.0, 116], [39 / 64, 64], [0.9, 1132]]
     (line,) = axes.lines
     assert line.get_xdata()[0] == Gaussian(0.25).required_p(0.25), "where the radius is won or lost"
     assert axes.get_yscale() == "log"
     assert axes.get_ylabel() == "Draws per input"
-    assert "mean 450 draws" in axes.get_legend().get_texts()[1].get_text()
+    assert "mean 357 draws" in axes.get_legend().get_texts()[1].get_text()
     assert not draws_by_votes_figure([FIXED]).axes[0].lines, "no radius was given"
 
 
@@ -209,9 +209,9 @@ def test_draws_saved_by_hand() -> None:
     (axes,) = draws_saved_figure([STAGED]).axes
     fixed, curve = axes.lines
     assert fixed.get_xdata()[0] == STAGED.settings.fixed_draws
-    assert list(curve.get_xdata())[:-1] == [200, 200, 200, 200, 1200]
+    assert list(curve.get_xdata())[:-1] == [64, 64, 116, 116, 1132]
     assert list(curve.get_ydata()) == [0, 25, 50, 75, 100, 100]
-    factor = (STAGED.settings.fixed_draws or 0) / 450
+    factor = (STAGED.settings.fixed_draws or 0) / 357
     assert f"SampleRF {down(factor, 1)} " in axes.get_legend().get_texts()[1].get_text()
 
 
