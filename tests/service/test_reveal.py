@@ -2,6 +2,7 @@
 
 import json
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -17,6 +18,7 @@ from smoothcert.engine import Smoothed
 from smoothcert.engine.live import LiveEngine, Question
 from smoothcert.noise import Gaussian
 from smoothcert.procedures import Certificate, Fixed
+from smoothcert.runs.folder import LineWriter
 from smoothcert.service.reveal import reveal
 from smoothcert.workflows.run import Run
 from smoothcert.workflows.verify import verify
@@ -126,3 +128,26 @@ def test_seeds_of_keys_and_procedures_are_all_different() -> None:
     assert SecretKey.from_hex(keys[0].hex) == keys[0]
     with pytest.raises(InputError, match="64 hexadecimal digits"):
         SecretKey.from_hex("zz")
+
+
+def test_inputs_stay_beside_their_answers_after_a_write_that_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A full disk between an input and its line: that answer is not given, and the next one has its own input."""
+    append, calls = LineWriter.append, list[int]()
+
+    def failing_once(self: LineWriter, line: Callable[[str], bytes]) -> None:
+        calls.append(1)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device")
+        append(self, line)
+
+    monkeypatch.setattr(LineWriter, "append", failing_once)
+    with serving(tmp_path) as served, served.client() as client:
+        said = [client.post("/certify", content=png(levels)).status_code for levels in images(4)]
+    monkeypatch.undo()
+    assert (said[0], said[2], said[3]) == (200, 200, 200)
+    assert said[1] >= 500
+    (found,) = reveal(served.out)
+    assert found.answers == 3
+    assert verify(found.run, model=served.model).holds

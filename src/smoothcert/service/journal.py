@@ -86,7 +86,7 @@ class Journal:
         self.folder = ServiceFolder.start(folder, config)
         self._open = ExitStack()
         self._writer = self._open.enter_context(self.folder.appending())
-        self._inputs = self._open.enter_context((folder / INPUTS).open("ab"))
+        self._inputs = self._open.enter_context((folder / INPUTS).open("wb"))
         self._lines = self._open.enter_context((folder / "records.jsonl").open("rb"))
         self._places: dict[Asked, tuple[int, int]] = {}  # where lines begin, and how long they are
         self._end = 0
@@ -98,7 +98,10 @@ class Journal:
         """Write an answer down and hand it to the operating system: a kill does not lose it. Returns its receipt."""
         asked = (certificate.input_id, asked_procedure(certificate.procedure))
         assert asked not in self._places, "an answer would be in the run twice"
-        self._inputs.write(x.numpy().astype("<f4").tobytes())
+        numbers = x.numpy().astype("<f4").tobytes()
+        # At its place: what was written of an answer that failed afterwards is written over.
+        self._inputs.seek(len(self._places) * len(numbers))
+        self._inputs.write(numbers)
         self._inputs.flush()
         own = certificate.to_json()
         for shared in ("classifier", "seed", "key"):
