@@ -235,6 +235,12 @@ def test_token_size_rate_and_budget(tmp_path: Path) -> None:
         assert (last[0], last[-1]) == (200, 429)
 
 
+def test_a_model_of_the_package_is_called_by_its_name(tmp_path: Path) -> None:
+    with serving(tmp_path, model="zoo:mnist-0.50") as served, served.client() as client:
+        assert "mnist-0.50 answers at" in served.said[-1]
+        assert client.get("/v2/models/mnist-0.50/ready").json()["ready"]
+
+
 def test_what_cannot_be_served_is_said_at_the_start(tmp_path: Path, served: Served) -> None:
     port = int(served.url.rpartition(":")[2])
     with pytest.raises(InputError, match="give another --port"), serving(tmp_path, door=Door(port=port)):

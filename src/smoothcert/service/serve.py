@@ -6,7 +6,7 @@ import signal
 import socket
 import ssl
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from importlib.metadata import version
@@ -35,9 +35,10 @@ from smoothcert.service.limits import Limits
 from smoothcert.service.metrics import Metrics
 from smoothcert.workflows.choices import NoiseChoice, PoolChoice, resolve_noise, resolve_pool
 from smoothcert.workflows.memory import opened_memory
+from smoothcert.workflows.observer import PlainLines
 from smoothcert.workflows.of_run import rebuilt, run_calibration, run_model
 from smoothcert.workflows.procedure_choice import ProcedureChoice
-from smoothcert.workflows.sources import Classifier, ModelSource, calibration_inputs, open_model, using_out
+from smoothcert.workflows.sources import Classifier, ModelSource, calibration_inputs, model_name, open_model, using_out
 
 Say = Callable[[str], None]
 
@@ -132,7 +133,7 @@ def serve(
         )  # fmt: skip
         stack.callback(service.close)
         service.prepare(decides)
-        called = name or _name(classifier)
+        called = name or model_name(model) or classifier.name
         app = create_app(
             service, name=called, version=version("smoothcert"), token=door.token, loopback=door.loopback, log=log
         )
@@ -160,7 +161,11 @@ def _classifier(
 ) -> tuple[Classifier, Smoothed, Procedure]:
     """The model, the smoothed classifier, and how it decides."""
     opened = None if run is None else run if isinstance(run, Run) else Run.open(Path(run))
-    classifier = open_model(model, device=device) if opened is None else run_model(opened, model, device=device)
+    lines = PlainLines(say)
+    if opened is None:
+        classifier = open_model(model, device=device, observer=lines)
+    else:
+        classifier = run_model(opened, model, device=device, observer=lines)
     if (shape := classifier.input_shape) is None:
         raise InputError("serve needs a model whose file says which inputs it takes: a checkpoint or an ensemble")
     chosen = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure
@@ -233,11 +238,6 @@ def _config(classifier: Classifier, smoothed: Smoothed, example: torch.Tensor, m
         memory=None if memory is None else memory.claim(compiled.description, noise.describe(), compiled.shape),
         plugins=loaded_plugins(),
     )
-
-
-def _name(classifier: Classifier) -> str:
-    files: Sequence[str] = classifier.about.files
-    return Path(files[0]).stem if files else classifier.name
 
 
 def _new_key(hashed: str, metrics: Metrics, say: Say) -> None:
