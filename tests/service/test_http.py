@@ -117,6 +117,14 @@ def test_a_deadline_ends_in_an_abstention_that_says_so(served: Served) -> None:
     assert found["receipt"]["data"] == [""]
 
 
+def test_a_radius_asked_of_fixed_draws_is_decided_with_fewer(tmp_path: Path) -> None:
+    with serving(tmp_path, procedure=Fixed(n=3_000)) as served, served.client() as client:
+        found = client.post("/certify?radius=0.05", content=png(images(1)[0])).json()
+    (want,) = served.library(tensors(images(1)), Sequential(radius=0.05, n=3_000), found["seed"]["hash"])
+    assert (found["radius"], found["votes"], found["draws"]) == (want.radius, list(want.votes), want.draws)
+    assert found["draws"] < 3_100
+
+
 def test_who_leaves_is_asked_for_no_more(tmp_path: Path) -> None:
     def left(client: httpx.Client) -> bool:
         return LEFT in client.get("/metrics").text

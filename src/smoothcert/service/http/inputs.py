@@ -40,7 +40,10 @@ def read_image(body: bytes, shape: Sequence[int], most_pixels: int) -> Tensor:
     except InputError:
         raise
     except Exception as error:  # whatever Pillow raises for bytes that are no image, and a bomb among them
-        raise InputError(f"the body is not an image that can be read, {IMAGES} ({type(error).__name__})") from None
+        raise InputError(
+            f"the body is not an image that can be read ({type(error).__name__}); send a file, {IMAGES}, as it is: "
+            "curl --data-binary @FILE"
+        ) from None
     levels = pixels[np.newaxis] if channels == 1 else pixels.transpose(2, 0, 1)
     return torch.from_numpy(levels.astype(np.float32) / np.float32(255))
 

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from smoothcert.core.errors import InputError
-from smoothcert.procedures import Procedure
+from smoothcert.procedures import Fixed, Procedure, Sequential
+from smoothcert.stats import ClopperPearson
 from smoothcert.workflows.procedure_choice import RENAMED
 
 NAMES = ("radius", "alpha", "n", "deadline")
@@ -48,7 +49,12 @@ class Parameters:
         )
 
     def applied(self, procedure: Procedure) -> Procedure:
-        """The server's procedure with what the request says otherwise; an option it does not have is refused."""
+        """The server's procedure with what the request says otherwise; an option it does not have is refused.
+
+        A radius that is asked of fixed draws is decided with as few of them as will do.
+        """
+        if self.radius and isinstance(procedure, Fixed) and isinstance(procedure.bound, ClopperPearson):
+            procedure = Sequential(radius=self.radius, n=procedure.n, alpha=procedure.alpha, n0=procedure.n0)
         takes = {field.name: field for field in dataclasses.fields(procedure) if field.init}
         changes: dict[str, Any] = {}
         for name in ("radius", "alpha", "n"):

@@ -256,7 +256,7 @@ function showVotes(votes) {
 
 async function noisy() {
   try {
-    const response = await ask("/noisy?copies=8", { method: "POST", body: asked });
+    const response = await ask("/noisy?copies=5", { method: "POST", body: asked });
     const old = $("noisy").src;
     $("noisy").src = URL.createObjectURL(await response.blob());
     $("noisy").hidden = false;
