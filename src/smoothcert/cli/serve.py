@@ -110,7 +110,8 @@ def reveal(
     from smoothcert.service.reveal import reveal as workflow
 
     for one in workflow(out):
-        say(f"{one.answers} answers under the key {one.key}; see: smoothcert verify {one.run} --model MODEL")
+        answers = "1 answer" if one.answers == 1 else f"{one.answers} answers"
+        say(f"{answers} under the key {one.key}; see: smoothcert verify {one.run} --model MODEL")
 
 
 def _service() -> Any:
