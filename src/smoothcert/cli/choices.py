@@ -8,7 +8,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
 
 import smoothcert
 
@@ -20,14 +20,24 @@ REGISTRIES = {
 }
 
 
-class ListingCommand(TyperCommand):
-    """A command in whose help `{figures}`, `{noises}`, ... stand for the names that are registered."""
+class _Listing:
+    """Fills names into the help of what it is mixed into."""
+
+    params: list[Any]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help, with names filled in."""
         for parameter in self.params:
-            parameter.help = filled(getattr(parameter, "help", None))  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
+            parameter.help = filled(getattr(parameter, "help", None))
+        super().format_help(ctx, formatter)  # type: ignore[misc]
+
+
+class ListingCommand(_Listing, TyperCommand):
+    """A command in whose help `{figures}`, `{noises}`, ... stand for the names that are registered."""
+
+
+class ListingGroup(_Listing, TyperGroup):
+    """The same of a command that has commands below it."""
 
 
 def filled(text: str | None) -> str | None:
