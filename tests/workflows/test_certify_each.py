@@ -161,6 +161,33 @@ def test_a_pool_of_processes_gives_the_same(each: dict[str, sc.Run], members: li
         assert votes(run) == votes(each[name]), name
 
 
+def test_another_backend_gives_the_same_too(members: list[Path], tmp_path: Path) -> None:
+    found = sc.certify_each(members[:2], "digits", out=tmp_path / "each", subset=SUBSET, backend="onnxruntime", **FEW)
+    run = found["soft-voting-2"]
+    batch, file = run.config.batch_size, model_of(run, members)
+    alone = sc.certify(
+        file, "digits", out=tmp_path / "alone", subset=SUBSET, backend="onnxruntime", batch_size=batch, **FEW
+    )
+    assert votes(run) == votes(alone)
+    assert run.config == alone.config
+
+
+def test_a_backend_that_builds_something_else_each_time_is_refused(members: list[Path]) -> None:
+    from smoothcert.workflows.certify_each import refuse_other_artifacts
+
+    class Built:
+        def __init__(self, _: Any) -> None: ...
+
+        def describe(self) -> dict[str, Any]:
+            return {"backend": {"name": "openvino-int8", "digest": "another"}}
+
+    several = ensembles.SideBySide([ensembles.load_model(path).model for path in members])
+    described = {"backend": {"name": "openvino-int8", "digest": "one"}}
+    with pytest.raises(sc.InputError, match="openvino-int8 builds the members anew each time"):
+        refuse_other_artifacts(several, described, Built)  # type: ignore[arg-type]
+    refuse_other_artifacts(several, {"backend": {"name": "eager"}}, Built)  # type: ignore[arg-type]
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

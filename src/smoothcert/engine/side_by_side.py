@@ -56,7 +56,9 @@ def certifying_each(
     for progress, _ in drawing.held(batch, begin, calls, on_draws=on_draws):
         assert isinstance(progress, _SharedDraws)
         pairs = zip(progress.found, descriptions, strict=True)
-        yield progress.row, tuple(drawing.filled(progress, one, description) for one, description in pairs)
+        noise, seed = progress.noise, several.seed
+        found = (drawing.filled(one, noise, progress.input_id, seed, description) for one, description in pairs)
+        yield progress.row, tuple(found)
 
 
 def rows_are_independent(several: Smoothed, x: Inputs) -> bool:

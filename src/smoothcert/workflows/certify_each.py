@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,6 +16,7 @@ from torch import nn
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, ReadOptions, Subset
 from smoothcert.engine import MemberCalls, Pool, Smoothed
+from smoothcert.engine.backends.base import digest
 from smoothcert.engine.side_by_side import certifying_each, require_fixed_draws, rows_are_independent
 from smoothcert.models import ensembles
 from smoothcert.models.ensembles import Ensemble, SideBySide
@@ -115,6 +117,7 @@ def certify_each(
     subset = subset or Subset()
     _refuse_held_out(named, dataset, subset, str(data) if isinstance(data, str | Path) else dataset.name)
     together.check(dataset.tensors(subset.indices(len(dataset))[:1]))
+    refuse_other_artifacts(several, together.describe(dataset.tensors([0])), alone)
     pass_ = _Pass(together, alone, procedure, dataset)
     for one in named:
         with using_out(out):
@@ -227,6 +230,21 @@ class _Pass:
                 last, label = now, int(self._data.labels[part[row]])
                 pairs = zip(self.planned, certificates, strict=True)
                 yield index, {one.named.name: Record.of(index, label, found, seconds) for one, found in pairs}
+
+
+def refuse_other_artifacts(several: SideBySide, found: Mapping[str, Any], alone: Callable[..., Smoothed]) -> None:
+    """Refuse a backend that would make something else of a member when it is run alone: votes would not be its own.
+
+    What is built of a member is kept on disk and used again, so this happens only where nothing can be kept.
+    """
+    if "digest" not in found["backend"]:
+        return
+    digests = [alone(member).describe()["backend"].get("digest") for member in several.members]
+    if digest(json.dumps(digests).encode()) != found["backend"]["digest"]:
+        raise InputError(
+            f"backend {found['backend']['name']} builds the members anew each time, and otherwise; make the folder of "
+            "the cache writable ($SMOOTHCERT_CACHE), or take --backend eager"
+        )
 
 
 def _refuse_held_out(named: Sequence[Named], dataset: Dataset, subset: Subset, data: str) -> None:

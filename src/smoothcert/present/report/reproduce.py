@@ -41,6 +41,16 @@ def certify_command(name: str, settings: Settings) -> str:
     return shlex.join([*map(str, words), *memory, "--out", out])
 
 
+def verify_command(name: str, settings: Settings) -> str:
+    """`smoothcert verify ...` of the run, with its model where that is a file; "" for what is no run."""
+    if settings.procedure is None or settings.source is not None:
+        return ""
+    files = settings.model.files if settings.model is not None else ()
+    models = [word for file in files for word in ("--model", file)]
+    plugins = [word for plugin in settings.plugins or () for word in ("--plugin", plugin.file)]
+    return shlex.join(["smoothcert", "verify", name.rsplit("/", 1)[-1], *models, *plugins])
+
+
 def _running(classifier: Mapping[str, Any], model: ModelConfig) -> list[str]:
     """How the model is run: on another device, by another backend or in another batch it is another classifier."""
     backend = classifier["backend"]
