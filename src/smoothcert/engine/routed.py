@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import hashlib
-import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -20,7 +18,16 @@ from smoothcert.engine.routed_parts import RoutedCompiled, check_parts
 from smoothcert.engine.smoothed import Smoothed
 from smoothcert.noise import Noise
 from smoothcert.procedures import Certificate, Certificates, Fixed, Predict, Prediction, Procedure
-from smoothcert.procedures.routed import Chosen, OfRouter, join, join_predictions, own_draws, split_level, unreachable
+from smoothcert.procedures.routed import (
+    Chosen,
+    OfRouter,
+    join,
+    join_predictions,
+    own_draws,
+    routed_fingerprint,
+    split_level,
+    unreachable,
+)
 
 KIND = "routed"
 LEAST_AT_ONCE, MOST_AT_ONCE = 8, 128  # inputs that are routed before the first of them is answered
@@ -237,13 +244,12 @@ class Routed:
 
     def _description(self, router: Mapping[str, Any], members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
         parts = [router, *members]
-        noises = [part.noise.describe() for part in (self._router, *self._members)]
         prints = [part["fingerprint"] for part in parts]
-        named = json.dumps([prints, noises], sort_keys=True)
+        strengths = [getattr(part.noise, part.noise.strength_name) for part in (self._router, *self._members)]
         backends = sorted({str(part["backend"]["name"]) for part in parts})
         return {
             "kind": KIND,
-            "fingerprint": None if None in prints else hashlib.sha256(named.encode()).hexdigest(),
+            "fingerprint": routed_fingerprint(prints, self.noise.describe(), strengths),
             "device": members[0]["device"],
             "backend": {"name": "+".join(backends)},
             "router": dict(router),

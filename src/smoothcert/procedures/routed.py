@@ -10,11 +10,13 @@ answer is false with probability at most alpha_1 + alpha_2, and G is one fixed c
 from __future__ import annotations
 
 import dataclasses
+import hashlib
+import json
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import ClassVar, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from smoothcert.core.errors import InputError
 from smoothcert.procedures.certificate import ABSTAIN, Certificate, Prediction, Scope
@@ -87,6 +89,17 @@ def unreachable(procedure: Procedure, noise: Geometry) -> str:
     except InputError as error:
         return str(error)
     return ""
+
+
+def routed_fingerprint(fingerprints: Sequence[str | None], noise: Mapping[str, Any], strengths: Sequence[float]) -> Any:
+    """Of a routed classifier: of its router's and members' fingerprints, noise and strengths; None if one has none.
+
+    `fingerprints` and `strengths` are the router's first; `noise` describes any of the noises, which are of one kind.
+    """
+    if None in fingerprints:
+        return None
+    kind = [noise.get(name) for name in ("name", "norm", "grid")]
+    return hashlib.sha256(json.dumps([list(fingerprints), list(strengths), kind]).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -91,11 +91,20 @@ def models_of(
 
 
 def open_parts(
-    models: RoutedModels, example: Tensor | None, *, device: str | None, observer: Observer = SILENT
+    models: RoutedModels,
+    example: Tensor | None,
+    *,
+    device: str | None,
+    num_classes: int | None = None,
+    observer: Observer = SILENT,
 ) -> Opened:
-    """Every model; a router that does not have one class for each member is refused."""
+    """Every model; a router that does not have one class for each member is refused.
+
+    How many classes a function has is asked of it with the input `example`; without one, `num_classes` says it.
+    """
     count = len(models.members)
-    router = open_model(models.router, device=device, example=example, observer=observer)
+    of_router = count if example is None else None
+    router = open_model(models.router, device=device, num_classes=of_router, example=example, observer=observer)
     if router.num_classes != count:
         raise InputError(
             f"the router tells {router.num_classes} strengths apart, and there are {count} models; give one for each"
@@ -105,7 +114,7 @@ def open_parts(
     if router.details.get("routes") and named != strengths:
         raise InputError(f"the router was trained for the strengths {', '.join(named)}, got {', '.join(strengths)}")
     members = {
-        strength: open_model(source, device=device, example=example, observer=observer)
+        strength: open_model(source, device=device, num_classes=num_classes, example=example, observer=observer)
         for strength, source in sorted(models.members.items())
     }
     return Opened(router, members)
