@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -70,24 +71,29 @@ def models_of(
     models: Sequence[str | Path], router: str | Path | None, *, strength: float | None = None, share: float = 0.5
 ) -> ModelSource | RoutedModels:
     """The values of --model, each STRENGTH=MODEL where there is a --router; several of one strength vote softly."""
-    found = [MEMBER.fullmatch(str(model)) for model in models]
     if router is None:
         if strength is not None or share != 0.5:
             raise InputError("--router-sigma and --router-share go with --router; give it, or leave them out")
-        for match, model in zip(found, models, strict=True):
-            if match is not None and not Path(model).exists():
+        for model in models:
+            if MEMBER.fullmatch(str(model)) and not Path(model).exists():
                 raise InputError(
                     f"--model {model} names a strength, which goes with --router; give one, or leave it out"
                 )
         return list(models)
+    return RoutedModels(router, members_of(models), strength, share)
+
+
+def members_of(models: Sequence[str | Path]) -> dict[float, list[str]]:
+    """The files by strength, ascending, of values STRENGTH=MODEL for two strengths or more."""
     members: dict[float, list[str]] = {}
-    for match, model in zip(found, models, strict=True):
-        if match is None:
+    for model in models:
+        match = MEMBER.fullmatch(str(model))
+        if match is None or not 0 < float(match[1]) < math.inf:
             raise InputError(f"with --router every --model is STRENGTH=MODEL, as in 0.25=a.safetensors, got {model}")
         members.setdefault(float(match[1]), []).append(match[2])
     if len(members) < 2:
         raise InputError(f"--router chooses between strengths: give --model for two or more, got {len(members)}")
-    return RoutedModels(router, dict(sorted(members.items())), strength, share)
+    return dict(sorted(members.items()))
 
 
 def open_parts(
