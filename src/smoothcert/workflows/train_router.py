@@ -180,8 +180,9 @@ def _kept_labels(out: Path, about: Mapping[str, Any], size: int, count: int) -> 
         found = None if file is None else np.load(io.BytesIO(read_file(file)), allow_pickle=False)
     except (OSError, ValueError, InputError):
         return None
-    fits = found is not None and found.shape == (size,) and found.dtype == np.int64
-    return found if fits and int(found.min()) >= 0 and int(found.max()) < count else None
+    if found is None or found.shape != (size,) or found.dtype != np.int64:
+        return None
+    return found if int(found.min()) >= 0 and int(found.max()) < count else None
 
 
 def _keep_labels(out: Path, about: Mapping[str, Any], labels: npt.NDArray[np.int64]) -> None:
