@@ -11,10 +11,10 @@ Names are loaded when first used, so that reading and analysing runs does not wa
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from smoothcert import analysis as analysis
     from smoothcert import datasets as datasets
     from smoothcert import models as architectures  # noqa: F401
@@ -136,7 +136,6 @@ _MODULES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted([*_HOME_OF, *_MODULES])  # noqa: PLE0605
-__version__ = version("smoothcert")
 
 
 def __getattr__(name: str) -> Any:
@@ -144,6 +143,10 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOME_OF[name]), name)
     if name in _MODULES:
         return import_module(_MODULES[name])
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 (takes as long as all the rest of this module)
+
+        return version("smoothcert")
     raise AttributeError(f"module 'smoothcert' has no attribute {name!r}")
 
 

@@ -222,7 +222,7 @@ def test_another_configuration_is_found(
 
 def test_what_the_configuration_leaves_out_is_named(made: Callable[[str], Path], tmp_path: Path) -> None:
     config, lines = read(made("fixed"))
-    optional = {"model", "class_names", "sigma_search", "memory", "plugins"}
+    optional = {"model", "class_names", "sigma_search", "memory", "plugins", "key"}
     for name in set(config) - optional:
         cut = {key: value for key, value in config.items() if key != name}
         with pytest.raises(InputError, match=f"run.json was damaged or changed: .* does not name {name}"):

@@ -150,8 +150,8 @@ def test_it_is_tabulated_and_shown(folder: Path, tmp_path: Path) -> None:
     assert done.exit_code == 0, done.output
     page = (tmp_path / "page.html").read_text()
     assert "the choice holds within" in page
-    assert "--router model.safetensors --router-sigma 0.5" in page
-    assert "--model 0.25=net0.25.safetensors" in page
+    assert "--router model.safetensors --model 0.25=net0.25.safetensors" in page
+    assert "--router-sigma 0.5" in page
     done = call("analyze", folder / "run", "--alpha", 0.01)
     assert (done.exit_code, "has a router, whose votes are not computed again" in done.stderr) == (2, True)
 

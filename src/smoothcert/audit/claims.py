@@ -115,6 +115,8 @@ def _plan(run: Run) -> Iterator[Finding]:
     if not 1 <= config.data.distinct <= len(run.planned):
         sentence = f"{config.data.distinct} of the {len(run.planned)} planned inputs are said to be different"
         yield Finding("distinct", sentence)
+    if config.key is not None and not config.key.holds(config.procedure, config.seed):
+        yield Finding("key", "the seed does not follow from the secret key whose hash was published")
     named = config.model.fingerprint
     if named is not None and named != config.fingerprint:
         yield Finding("model", f"the model is named {named[:12]}..., the classifier {str(config.fingerprint)[:12]}...")

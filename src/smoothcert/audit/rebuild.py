@@ -187,6 +187,6 @@ def check_data(run: Run, data: Dataset) -> tuple[Finding, ...]:
     names = run.config.class_names
     # Names of a model, or of a file, stand where data have only numbers, or nothing, to call their classes by.
     nameless = not datasets.is_numbered(names) and datasets.is_numbered(data.class_names)
-    if names and names != tuple(data.class_names) and not nameless:
+    if names and data.class_names and names != tuple(data.class_names) and not nameless:
         findings.append(Finding("data", "the names of the classes are not those of the data"))
     return tuple(findings)

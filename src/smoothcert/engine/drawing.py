@@ -15,6 +15,7 @@ from smoothcert.engine.checks import FixedFunctionCheck, PackingCheck, SplitChec
 from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Session
+from smoothcert.engine.pools.watched import WatchedSession
 from smoothcert.engine.sampler import InputProgress, Sampler
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.noise import Noise
@@ -74,18 +75,8 @@ class Drawing:
     ) -> Iterator[tuple[int, Result]]:
         """(row, answer) as soon as each is there, with all that a conversation cannot know filled in."""
         given = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
-        first_call = self.compiled not in self.checked
         with self.pool.open(self.compiled) as session:
-            noise = given[0] if given else self.noise.for_inputs(batch)
-            self._check(session, batch[0], noise)
-            sampler = Sampler(
-                session=session,
-                seed=self.seed,
-                rows_per_call=self.compiled.rows,
-                packed=self._packed(session, batch, noise, first_call=first_call),
-                call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
-                member_calls=member_calls,
-            )
+            sampler = self._sampler(session, batch, given[0] if given else self.noise.for_inputs(batch), member_calls)
 
             def inputs() -> Iterator[InputProgress[Result]]:
                 for row, (x, found) in enumerate(zip(batch, given or self._noises(session, batch), strict=True)):
@@ -94,16 +85,47 @@ class Drawing:
                     yield InputProgress(row, x.clone(), noise, input_id(x), conversation(noise))
 
             for progress, answer in sampler.run(inputs(), on_draws):
-                yield progress.row, self._filled(progress, answer)
+                yield progress.row, self.filled(answer, progress.noise, progress.input_id, self.seed)
 
-    def _filled(self, progress: InputProgress[Result], answer: Result) -> Result:
+    def conversations(
+        self,
+        example: Tensor,
+        inputs: Iterable[InputProgress[Result]],
+        *,
+        on_batch: Callable[[int, int], None] = lambda rows, of: None,
+    ) -> Iterator[tuple[InputProgress[Result], Result]]:
+        """Each conversation that `inputs` bring, with its answer as soon as it is there; until they bring none.
+
+        `example` are inputs, (B, ...), to look at the model with: two, if several will be asked about at once.
+        `on_batch` hears of every batch that is handed out how many rows it has, and how many it has room for.
+        """
+        with self.pool.open(self.compiled) as session:
+            watched = WatchedSession(session, on_batch)
+            sampler = self._sampler(watched, example, self.noise.for_inputs(example), MemberCalls())
+            yield from sampler.run(inputs, lambda _: None)
+
+    def _sampler(self, session: Session, batch: Tensor, noise: Noise, member_calls: MemberCalls) -> Sampler:
+        """For inputs like those of the batch, after a look at the model."""
+        first_call = self.compiled not in self.checked
+        self._check(session, batch[0], noise)
+        return Sampler(
+            session=session,
+            seed=self.seed,
+            rows_per_call=self.compiled.rows,
+            packed=self._packed(session, batch, noise, first_call=first_call),
+            call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
+            member_calls=member_calls,
+        )
+
+    def filled(self, answer: Result, noise: Noise, input_id: str, seed: int) -> Result:
+        """The answer with what a conversation cannot know."""
         return dataclasses.replace(
             answer,
-            noise=progress.noise.describe(),
+            noise=noise.describe(),
             classifier=self.compiled.description,
-            seed=self.seed,
-            stream=progress.noise.stream_kind(self.compiled.device),
-            input_id=progress.input_id,
+            seed=seed,
+            stream=noise.stream_kind(self.compiled.device),
+            input_id=input_id,
         )
 
     def _check(self, session: Session, x: Tensor, noise: Noise) -> None:

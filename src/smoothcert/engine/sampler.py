@@ -46,6 +46,7 @@ class InputProgress(Generic[Answer]):
     unsent: int = 0  # draws of the current request that were not handed out
     used: dict[str, int] = field(default_factory=dict)  # draws handed out so far, by purpose
     answers: list[tuple[str, Tally]] = field(default_factory=list)  # all so far, for the record
+    seed: int | None = None  # of its draws; None: the sampler's
 
     def request(self, ask: Ask) -> None:
         """Begin a new request. A purpose goes on where it stopped: no draw is ever used twice."""
@@ -58,6 +59,7 @@ class InputProgress(Generic[Answer]):
         first = self.used.get(purpose, 0)
         self.unsent -= rows
         self.used[purpose] = first + rows
+        seed = seed if self.seed is None else self.seed
         return Piece(self.x, self.input_id, self.noise, seed, purpose, self.ask.beta, first, rows)
 
     def count(self, counts: Whole, rows: int) -> None:

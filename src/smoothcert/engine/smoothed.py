@@ -268,6 +268,10 @@ class Smoothed:
         self._memory.check_owner(about["classifier"], about["noise"], batch.shape[1:])
         yield from insert_in_order(self._memory, batch, scoped)
 
+    def drawing(self, example: Inputs) -> Drawing:
+        """What draws around inputs like `example`, for conversations that somebody else brings (`engine.live`)."""
+        return self._drawing(self.compile(self.as_batch(example).shape[1:]))
+
     def noises(self, x: Inputs) -> list[Noise]:
         """The noise of each input: what the search finds, or that of all. A function of the seed, the input and f."""
         batch = self.as_batch(x)

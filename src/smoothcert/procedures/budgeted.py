@@ -9,9 +9,9 @@ from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
-from scipy import stats
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.lazy import stats
 from smoothcert.procedures.certificate import ABSTAIN, Certificate
 from smoothcert.procedures.conversation import (
     BOUND,

@@ -73,6 +73,7 @@ class Answered:
     noise: Mapping[str, Any] = field(default_factory=dict)
     classifier: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    key: str | None = None  # hash of the secret that the seed follows from (`core.secret`); None: anybody knew the seed
     stream: str = ""  # how random bits are made of seed, input and purpose
     input_id: str = ""
 
@@ -103,6 +104,8 @@ class Answered:
         """Plain JSON; floats keep full precision."""
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["answers"] = [{"purpose": purpose, **tally.to_json()} for purpose, tally in self.answers]
+        if self.key is None:
+            del out["key"]
         return out | {"noise": dict(self.noise), "classifier": dict(self.classifier), "procedure": dict(self.procedure)}
 
 
@@ -237,8 +240,8 @@ class Certificate(Answered):
         for name in ("procedure", "noise", "classifier"):
             if not isinstance(getattr(self, name), dict):
                 raise InputError(f"{name} of a certificate must be an object, got {getattr(self, name)!r}")
-        for name in ("reason", "norm", "input_id"):
-            if not isinstance(getattr(self, name), str):
+        for name in ("reason", "norm", "input_id", "key"):
+            if not isinstance(getattr(self, name), str) and (name != "key" or self.key is not None):
                 raise InputError(f"{name} of a certificate must be a text, got {getattr(self, name)!r}")
         shares = {"p_lower": self.p_lower, "alpha": self.alpha, "p_upper": self.p_upper}
         for name, share in shares.items():

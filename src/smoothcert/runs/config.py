@@ -17,6 +17,7 @@ from typing import Any
 from smoothcert.core.described import IF_ANY, plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import Plugin
+from smoothcert.core.secret import SecretKey
 from smoothcert.noise import NOISES, Noise
 from smoothcert.procedures import Procedure, Scope
 
@@ -105,6 +106,22 @@ class RoutingConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KeyConfig:
+    """The secret that the seed of a service's run follows from (`core.secret`), revealed after its last draw."""
+
+    hash: str  # as it was published before the first draw
+    revealed: str  # the secret, in hexadecimal digits
+
+    def holds(self, procedure: Mapping[str, Any], seed: int) -> bool:
+        """Whether the secret has that hash, and the seed of this procedure follows from it."""
+        try:
+            key = SecretKey.from_hex(self.revealed)
+        except InputError:
+            return False
+        return key.hash == self.hash and key.seed(procedure) == seed
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """What a run certifies, and how."""
 
@@ -119,6 +136,7 @@ class RunConfig:
     procedure: Mapping[str, Any]
     seed: int
     stream: str  # how the random bits of a draw are made of the seed, the input and the purpose
+    key: KeyConfig | None = None  # None: the seed was known to all
     memory: str | None = None  # id of the memory that the run answers through
     plugins: tuple[Plugin, ...] = ()
     indices: tuple[int, ...]  # the plan, in order

@@ -21,7 +21,7 @@ from smoothcert.runs.chain import Line, sealed
 from smoothcert.runs.config import RoutingConfig, RunConfig
 from smoothcert.runs.damage import DAMAGE
 
-SHARED = ("classifier", "noise", "procedure", "seed", "stream", "alpha", "norm", "scope")
+SHARED = ("classifier", "noise", "procedure", "seed", "key", "stream", "alpha", "norm", "scope")
 REST = "delete that line and all below it, and run the same certify command again"
 
 
@@ -58,6 +58,7 @@ class SharedSettings:
         values: dict[str, Any] = {name: dict(getattr(config, name)) for name in ("classifier", "noise", "procedure")}
         values |= {"seed": config.seed, "stream": config.stream, "alpha": config.alpha}
         values |= {"norm": config.noise.get("norm"), "scope": config.scope}
+        values["key"] = None if config.key is None else config.key.hash
         self.values = {name: value for name, value in values.items() if value is not None}
         self._of_router = None if config.routing is None else _of_router(config, config.routing)
         self._last: tuple[bytes, Certificate] | None = None
@@ -77,7 +78,7 @@ class SharedSettings:
 
     def foreign(self, own_part: Mapping[str, Any]) -> list[str]:
         """What a certificate names otherwise than its run does; a noise may have an input's own strength and offset."""
-        found = [name for name in ("classifier", "procedure", "seed", "stream") if name in own_part]
+        found = [name for name in ("classifier", "procedure", "seed", "key", "stream") if name in own_part]
         if "noise" in own_part:
             of_all = self._config.shared_noise
             found += ["noise"] if of_all(own_part["noise"]) != of_all(self._config.noise) else []

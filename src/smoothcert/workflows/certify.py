@@ -83,7 +83,10 @@ def certify(
         subset: which inputs. Default: all.
         search: how each input gets its own strength of noise. Default: all have that of `noise`.
         memory: where certified regions are kept, through which the classifier answers. Default: none.
-        backend, batch_size, workers, pool: how and where the model is run; see `Smoothed`.
+        backend: how the model is run; see `Smoothed`, also for the next three.
+        batch_size: rows per call of the model.
+        workers: how many run it at once.
+        pool: where.
         calibration: of an int8 backend: training inputs, or DATA:split. Default: the training split of `data`.
         device: where to run. Default: where a module is; the best there is for files.
         data_root: where the files of named data sets lie.

@@ -36,6 +36,7 @@ class Verification:
     notes: tuple[str, ...]
     exact: bool  # numbers were compared to the last bit, else to 1e-12
     pick: int | None  # the seed with which the share and fresh draws were chosen
+    run: str = ""  # the digest of the run's last line: what was checked is the run up to there
 
     @property
     def holds(self) -> bool:
@@ -60,6 +61,9 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return {
+            "run": self.run,
+            "holds": self.holds,
+            "sentence": self.sentence,
             "planned": self.planned,
             "recorded": self.recorded,
             "holding": self.holding,
@@ -137,7 +141,14 @@ def verify(
         notes=tuple(further.notes),
         exact=audit.exact,
         pick=further.pick,
+        run=last_digest(opened),
     )
+
+
+def last_digest(run: Run) -> str:
+    """The digest of a run's last line, which follows from all lines and the configuration."""
+    lines = run.lines()
+    return lines[-1].digest if lines else run.digest
 
 
 def _ask_memory(

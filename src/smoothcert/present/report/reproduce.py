@@ -25,7 +25,7 @@ def certify_command(name: str, settings: Settings) -> str:
         return ""
     try:
         drawn = Noise.from_description(noise)
-        words = ["smoothcert", "certify", *_models(model, settings.routing, drawn.strength_name)]
+        words = ["smoothcert", "certify", *_models(model, settings.routing)]
         words += [word for plugin in settings.plugins or () for word in ("--plugin", plugin.file)]
         words += ["--data", data.name, "--split", data.split]
         words += _options({name: value for name, value in (data.preprocessing or {}).items() if name != "filter"})
@@ -33,6 +33,8 @@ def certify_command(name: str, settings: Settings) -> str:
         words += [*_options(vars(data.subset)), "--noise", drawn.name]
         if settings.routing is None:
             words += ["--strength", _text(getattr(drawn, drawn.strength_name))]
+        else:
+            words += _router(settings.routing, drawn.strength_name)
         words += [*_options(drawn.options()), *_search(settings.sigma_search)]
         # Of a router and its members the members are said: one --batch-size, and one --backend, goes for all.
         classifier = settings.classifier or {}
@@ -45,19 +47,35 @@ def certify_command(name: str, settings: Settings) -> str:
     return shlex.join([*map(str, words), *memory, "--out", out])
 
 
-def _models(model: ModelConfig, routing: RoutingConfig | None, strength_name: str) -> list[str]:
-    """The model, or a router and its members with what only they have."""
+def verify_command(name: str, settings: Settings) -> str:
+    """`smoothcert verify ...` of the run, with its model where that is a file; "" for what is no run."""
+    if settings.procedure is None or settings.source is not None:
+        return ""
+    try:
+        models = [] if settings.model is None else _models(settings.model, settings.routing)
+    except InputError:
+        models = []
+    plugins = [word for plugin in settings.plugins or () for word in ("--plugin", plugin.file)]
+    return shlex.join(["smoothcert", "verify", name.rsplit("/", 1)[-1], *models, *plugins])
+
+
+def _models(model: ModelConfig, routing: RoutingConfig | None) -> list[str]:
+    """The model, or a router and its members."""
     if routing is None:
         return [word for file in model.files for word in ("--model", file)]
     if not routing.router.files or not all(member.files for member in routing.members):
         raise InputError("the router or a member came from no file")
     members = zip(routing.strengths, routing.members, strict=True)
-    words = ["--router", *routing.router.files, "--router-sigma", _text(routing.noise[strength_name])]
-    levels = [part["alpha"] for part in (routing.router_procedure, routing.member_procedure)]
-    words += [] if levels[0] == levels[1] else ["--router-share", _text(levels[0] / sum(levels))]
-    return words + [
-        w for strength, member in members for file in member.files for w in ("--model", f"{strength}={file}")
+    return ["--router", *routing.router.files] + [
+        word for strength, member in members for file in member.files for word in ("--model", f"{strength}={file}")
     ]
+
+
+def _router(routing: RoutingConfig, strength_name: str) -> list[str]:
+    """What is said of a router beside its file."""
+    words = ["--router-sigma", _text(routing.noise[strength_name])]
+    levels = [part["alpha"] for part in (routing.router_procedure, routing.member_procedure)]
+    return words + ([] if levels[0] == levels[1] else ["--router-share", _text(levels[0] / sum(levels))])
 
 
 def _running(classifier: Mapping[str, Any], model: ModelConfig) -> list[str]:
