@@ -8,6 +8,7 @@ from typing import Annotated
 
 from smoothcert.cli import options as o
 from smoothcert.cli import procedure_options as p
+from smoothcert.cli import router_options as r
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say
 from smoothcert.core.errors import InputError
@@ -47,13 +48,15 @@ def certify(
     workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
     gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
-    memory: o.MemoryAt = None,
+    memory: o.MemoryAt = None, router: r.Model = None, router_sigma: r.Strength = None,
+    router_share: r.Share = 0.5,
 ) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
     from smoothcert.workflows import certify as workflow
     from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
+    from smoothcert.workflows.routing import models_of
     from smoothcert.workflows.terminal import terminal_observer
 
     source = o.one_of(data, input_)
@@ -66,7 +69,8 @@ def certify(
     where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         run = workflow.certify(
-            model, source, out=out, procedure=how, seed=seed, split=split,
+            models_of(model, router, strength=router_sigma, share=router_share), source, out=out, procedure=how,
+            seed=seed, split=split,
             noise=NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
             subset=Subset(start=start, every=every, limit=limit),
             search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws), memory=memory, backend=backend,
