@@ -67,11 +67,13 @@ if TYPE_CHECKING:
     from smoothcert.training import recipes as recipes
     from smoothcert.training import train as train
     from smoothcert.workflows.certify import certify as certify
+    from smoothcert.workflows.certify_each import certify_each as certify_each
     from smoothcert.workflows.compare import compare as compare
     from smoothcert.workflows.observer import Observer as Observer
     from smoothcert.workflows.run import Run as Run
     from smoothcert.workflows.sources import load_model as load_model
     from smoothcert.workflows.sources import save_model as save_model
+    from smoothcert.workflows.studies.run import study as study
 
 _HOMES = {
     "smoothcert.procedures": (
@@ -118,10 +120,12 @@ _HOMES = {
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),
     "smoothcert.workflows.certify": ("certify",),
+    "smoothcert.workflows.certify_each": ("certify_each",),
     "smoothcert.workflows.compare": ("compare",),
     "smoothcert.workflows.observer": ("Observer",),
     "smoothcert.workflows.run": ("Run",),
     "smoothcert.workflows.sources": ("load_model", "save_model"),
+    "smoothcert.workflows.studies.run": ("study",),
     "smoothcert.stats": ("ClopperPearson", "EmpiricalBernstein", "Hoeffding", "Tally"),
 }
 _MODULES = {

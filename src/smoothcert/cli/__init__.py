@@ -21,6 +21,7 @@ from smoothcert.cli import (
     recipes,
     report,
     serve,
+    study,
     train,
     verify,
     zoo,
@@ -61,7 +62,7 @@ def _main(
 
 for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
-    verify.verify, attack.attack, board.board, zoo.zoo, demo.demo,
+    verify.verify, attack.attack, study.study, board.board, zoo.zoo, demo.demo,
 ):  # fmt: skip
     app.command(cls=ListingCommand, epilog=examples(_command.__name__))(command(_command))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from smoothcert.cli import options as o
 from smoothcert.cli import procedure_options as p
@@ -33,6 +33,19 @@ PerInput = Annotated[
 PerInputSteps = Annotated[
     int | None, option("Strengths tried. Default: 11 (bracket), 400 (ddrs), 64 (grid).", panel=o.NOISE)
 ]
+Each = Annotated[
+    bool,
+    option(
+        "Every member, and every --aggregation of the first 2, 3, ... members, by one pass: a run each, in OUT.",
+        "--each",
+    ),
+]
+Aggregations = Annotated[
+    list[str],
+    option(
+        "Of --each: {aggregations}; with options as in consensus:k=3. Default: the ensemble's own.", "--aggregation"
+    ),
+]
 PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 64, 1, 8.", panel=o.NOISE)]
 
 
@@ -49,11 +62,12 @@ def certify(
     gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
     memory: o.MemoryAt = None, router: r.Model = None, router_sigma: r.Strength = None,
-    router_share: r.Share = 0.5,
+    router_share: r.Share = 0.5, each: Each = False, aggregation: Aggregations = [],  # noqa: B006
 ) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
     from smoothcert.workflows import certify as workflow
+    from smoothcert.workflows.certify_each import certify_each
     from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
     from smoothcert.workflows.routing import models_of
@@ -66,18 +80,27 @@ def certify(
     how = ProcedureChoice(
         procedure, radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up, own["procedure"]
     )
-    where = PoolChoice(pool, workers, address, gpus_per_worker)
+    shared: dict[str, Any] = {
+        "out": out, "procedure": how, "seed": seed, "split": split, "backend": backend, "calibration": calibration,
+        "noise": NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
+        "subset": Subset(start=start, every=every, limit=limit), "batch_size": batch_size, "device": device,
+        "pool": PoolChoice(pool, workers, address, gpus_per_worker), "data_root": data_root,
+        "read": o.reading(resize, crop, label_column, class_names), "command": ["smoothcert", *sys.argv[1:]],
+    }  # fmt: skip
+    if aggregation and not each:
+        raise InputError("--aggregation goes with --each; for one ensemble: smoothcert ensemble make")
+    if each and (sigma_per_input is not None or memory is not None or router is not None):
+        raise InputError(
+            "--each does not go with --sigma-per-input, --memory or --router; certify those classifiers one by one"
+        )
     with terminal_observer() as observer:
-        run = workflow.certify(
-            models_of(model, router, strength=router_sigma, share=router_share), source, out=out, procedure=how,
-            seed=seed, split=split,
-            noise=NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
-            subset=Subset(start=start, every=every, limit=limit),
-            search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws), memory=memory, backend=backend,
-            calibration=calibration, batch_size=batch_size, device=device, pool=where, data_root=data_root,
-            read=o.reading(resize, crop, label_column, class_names), command=["smoothcert", *sys.argv[1:]],
-            observer=observer,
-        )  # fmt: skip
+        if each:
+            runs = certify_each(model, source, aggregations=aggregation, observer=observer, **shared)
+            say(f"{len(runs)} classifiers certified; see: smoothcert analyze {out}")
+            return
+        search = SearchChoice(sigma_per_input, sigma_steps, sigma_draws)
+        models = models_of(model, router, strength=router_sigma, share=router_share)
+        run = workflow.certify(models, source, search=search, memory=memory, observer=observer, **shared)
     if input_:
         say(f"{run.certificates()}")
     say(f"{run.outcome.sentence}; see: smoothcert analyze {out}")

@@ -24,6 +24,10 @@ EXAMPLES = {
         "attack --run runs/a --model net.safetensors --figure attack.png",
         "attack --run runs/a --model net.safetensors --attack autoattack --limit 100",
     ),
+    "study": (
+        "study digits --out studies/digits",
+        "study macer-1 --scale mnist --set objective.draws=1,4,16 --out sweep",
+    ),
     "board": ("board runs/a", "board runs/a runs/b --radii 0.25,0.5"),
     "zoo": ("zoo", "zoo mnist-0.50"),
     "serve": (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor
@@ -59,6 +59,12 @@ class Drawing:
         with self.pool.open(self.compiled) as session:
             self._check(session, batch[0], self.noise.for_inputs(batch))
 
+    def packs(self, x: Tensor) -> bool:
+        """Whether a row gets the same scores, to the last bit, at any place and in any company: on draws around x."""
+        with self.pool.open(self.compiled) as session:
+            (found,) = session.map([PackingCheck(x.clone(), self.noise.for_inputs(x[None]), self.seed)])
+        return bool(found)
+
     def noises(self, batch: Tensor) -> list[Noise]:
         """The noise of each input."""
         with self.pool.open(self.compiled) as session:
@@ -74,6 +80,23 @@ class Drawing:
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
         """(row, answer) as soon as each is there, with all that a conversation cannot know filled in."""
+
+        def begin(row: int, x: Tensor, noise: Noise) -> InputProgress[Result]:
+            return InputProgress(row, x, noise, input_id(x), conversation(noise))
+
+        for progress, answer in self.held(batch, begin, member_calls, noises=noises, on_draws=on_draws):
+            yield progress.row, self.filled(answer, progress.noise, progress.input_id, self.seed)
+
+    def held(
+        self,
+        batch: Tensor,
+        begin: Callable[[int, Tensor, Noise], InputProgress[Result]],
+        member_calls: MemberCalls,
+        *,
+        noises: Sequence[Noise] | None = None,
+        on_draws: Callable[[int], None] = lambda _: None,
+    ) -> Iterator[tuple[InputProgress[Result], Result]]:
+        """The conversations that are begun about each input, and their answers, as soon as each is there."""
         given = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
         with self.pool.open(self.compiled) as session:
             sampler = self._sampler(session, batch, given[0] if given else self.noise.for_inputs(batch), member_calls)
@@ -82,10 +105,9 @@ class Drawing:
                 for row, (x, found) in enumerate(zip(batch, given or self._noises(session, batch), strict=True)):
                     noise = found.at(x)
                     # A clone, because a row of a batch would carry the whole batch along to another process.
-                    yield InputProgress(row, x.clone(), noise, input_id(x), conversation(noise))
+                    yield begin(row, x.clone(), noise)
 
-            for progress, answer in sampler.run(inputs(), on_draws):
-                yield progress.row, self.filled(answer, progress.noise, progress.input_id, self.seed)
+            yield from sampler.run(inputs(), on_draws)
 
     def conversations(
         self,
@@ -117,12 +139,14 @@ class Drawing:
             member_calls=member_calls,
         )
 
-    def filled(self, answer: Result, noise: Noise, input_id: str, seed: int) -> Result:
-        """The answer with what a conversation cannot know."""
+    def filled(
+        self, answer: Result, noise: Noise, input_id: str, seed: int, classifier: Mapping[str, Any] | None = None
+    ) -> Result:
+        """The answer with what a conversation cannot know; of the compiled classifier, if of no other."""
         return dataclasses.replace(
             answer,
             noise=noise.describe(),
-            classifier=self.compiled.description,
+            classifier=self.compiled.description if classifier is None else classifier,
             seed=seed,
             stream=noise.stream_kind(self.compiled.device),
             input_id=input_id,

@@ -126,8 +126,12 @@ def weights(
     seed: int = 0,
     out: str | Path | None = None,
     aggregation: str = "softmax-voting",
+    options: Mapping[str, Any] | None = None,
 ) -> Weights:
-    """Find weights on hold-out data: convex or sgd (SWEEN), or minimum-variance (EsbRS); with `out`, the ensemble."""
+    """Find weights on hold-out data: convex or sgd (SWEEN), or minimum-variance (EsbRS); with `out`, the ensemble.
+
+    `options` are those of the aggregation besides its weights.
+    """
     if method not in METHODS:
         raise InputError(f"--method must be convex, sgd or minimum-variance, got {method!r}")
     opened = _held_out(members, held)
@@ -138,7 +142,8 @@ def weights(
         found = ensembles.sween_weights(opened.models, opened.x, opened.y, noise=opened.noise, method=kind, seed=seed)
     if out is not None:
         details = opened.about | {"found": found.to_json(), "seed": seed}
-        make(members, out, aggregation=aggregation, options={"weights": list(found.weights)}, details=details)
+        given = {"weights": list(found.weights)} | dict(options or {})
+        make(members, out, aggregation=aggregation, options=given, details=details)
     return found
 
 

@@ -14,6 +14,7 @@ from smoothcert.models.ensembles.minimum_variance import (
 )
 from smoothcert.models.ensembles.ranking import Ranking, rank
 from smoothcert.models.ensembles.sampling import refuse_overlap
+from smoothcert.models.ensembles.side_by_side import SideBySide
 from smoothcert.models.ensembles.sween import Weights, sween_weights
 from smoothcert.models.ensembles.voting import HardVoting, SoftmaxVoting, SoftVoting
 
@@ -29,6 +30,7 @@ __all__ = [
     "MaxMargin",
     "Member",
     "Ranking",
+    "SideBySide",
     "SoftVoting",
     "SoftmaxVoting",
     "Weights",

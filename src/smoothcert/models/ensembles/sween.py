@@ -65,7 +65,7 @@ def sween_weights(
     problem, whose gap is reported. Both give nearly the same weights where draws of an input agree with each other.
     Where they do not, prefer "sgd" for members that are alike, such as seeds of one recipe: equation 12 has the mean
     over draws inside the logarithm, so it cannot see that members err on different draws, and may choose a single one,
-    the most confident (benchmarks/ensemble_study.py).
+    the most confident (`smoothcert study ensembles`).
 
     The paper takes a part of the training data that the members were not trained on (2000 of CIFAR-10). `apart_from`
     (M, ...) are inputs that must not be among x: those that were trained on, or will be certified.
