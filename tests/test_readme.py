@@ -125,6 +125,16 @@ def test_a_forest_of_scikit_learn_is_certified(folder: Path) -> None:
     assert lines[-1].startswith("No perturbation below the radius changes the answer")
 
 
+def test_a_router_chooses_the_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("python", "## A noise for each input", "## Fewer draws")
+    torch.manual_seed(0)
+    h, a, b = (torch.nn.Linear(4, classes) for classes in (2, 10, 10))
+    exec(code, {"sc": sc, "h": h, "a": a, "b": b, "x": torch.full((1, 4), 9.0)})
+    said = capsys.readouterr().out
+    assert "answered with sigma 0." in said
+    assert "; the choice holds within 0." in said or "; the choice holds within 1." in said
+
+
 @pytest.mark.slow
 def test_a_server_is_asked_stopped_and_audited(tmp_path: Path) -> None:
     (commands,) = blocks("", "## Serve it", "## Fewer draws")

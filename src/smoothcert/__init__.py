@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from smoothcert.engine import OwnWeights as OwnWeights
     from smoothcert.engine import Processes as Processes
     from smoothcert.engine import Ray as Ray
+    from smoothcert.engine import Routed as Routed
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
     from smoothcert.engine import Threads as Threads
@@ -94,6 +95,7 @@ _HOMES = {
         "OwnWeights",
         "Processes",
         "Ray",
+        "Routed",
         "SklearnClassifier",
         "Smoothed",
         "Threads",

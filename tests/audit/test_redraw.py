@@ -292,10 +292,13 @@ def test_what_the_run_says_of_its_model_is_checked(made: Callable[[str], Path], 
     assert found(other) == {("model", None)}
     architecture = Architecture("lenet", 10, (1, 8, 8)).to_json()
     honest = write(tmp_path / "honest", config | {"model": {"architecture": architecture}}, lines)
-    assert check_model(honest, architecture=architecture, ensemble=None) == ()
+    assert check_model(honest.config.model, architecture=architecture, ensemble=None) == ()
     lie = {"architecture": architecture | {"name": "resnet50"}, "ensemble": {"members": 9}}
     faked = write(tmp_path / "faked", config | {"model": lie}, lines)
-    assert [f.check for f in check_model(faked, architecture=architecture, ensemble=None)] == ["model", "model"]
+    assert [f.check for f in check_model(faked.config.model, architecture=architecture, ensemble=None)] == [
+        "model",
+        "model",
+    ]
     with pytest.raises(InputError, match=r"the model is not the one that .* certified: its fingerprint is 0000"):
         refuse_other_model(run, "0" * 64)
 

@@ -47,15 +47,15 @@ def test_draw_watch_and_perturb(page: Any, tmp_path: Path) -> None:
     page.mouse.up()
     page.fill("#radius", "0.05")
     page.click("#go")
-    expect(page.locator("#class")).to_have_text(ANSWERED, timeout=60_000)
+    expect(page.locator("#class")).to_have_text(ANSWERED)
     expect(page.locator("#reason")).to_have_text(re.compile("radius 0.05 .* receipt [0-9a-f]{12}"))
     expect(page.locator("#drawn")).to_have_text(re.compile(r"\(\d+\)"))
-    expect(page.locator("#noisy")).to_be_visible(timeout=60_000)
+    expect(page.locator("#noisy")).to_be_visible()
     for how in ("random", "attack"):
-        expect(page.locator(f"#{how}-said")).to_have_text(re.compile("0.[45]. away"), timeout=60_000)
+        expect(page.locator(f"#{how}-said")).to_have_text(re.compile("0.[45]. away"))
     page.locator("#size").fill("0.2")
     expect(page.locator("#size-said")).to_have_text("0.20")
-    expect(page.locator("#random-said")).to_have_text(re.compile("0.(1|2). away"), timeout=60_000)
+    expect(page.locator("#random-said")).to_have_text(re.compile("0.(1|2). away"))
     # Nothing is wider than the window.
     assert page.locator("main").bounding_box()["width"] <= page.viewport_size["width"]
     page.screenshot(path=tmp_path / "page.png", full_page=True)
@@ -65,10 +65,10 @@ def test_choose_a_file_and_draw_by_key(page: Any) -> None:
     from playwright.sync_api import expect
 
     page.set_input_files("#file", {"name": "digit.png", "mimeType": "image/png", "buffer": png(images(1)[0])})
-    expect(page.locator("#class")).to_have_text(ANSWERED, timeout=60_000)
+    expect(page.locator("#class")).to_have_text(ANSWERED)
     page.click("#clear")
     page.focus("#pad")
     for key in (" ", *["ArrowDown"] * 5, *["ArrowRight"] * 3, " ", "Enter"):
         page.keyboard.press(key)
     expect(page.locator("#claim")).to_have_text(re.compile("voting|No change|abstains"))
-    expect(page.locator("#class")).to_have_text(ANSWERED, timeout=60_000)
+    expect(page.locator("#class")).to_have_text(ANSWERED)

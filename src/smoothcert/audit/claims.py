@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from smoothcert.audit.routed import check_choice, check_routing, replay_routed
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import loaded_plugins
 from smoothcert.noise import NOISES, Noise
@@ -119,6 +120,7 @@ def _plan(run: Run) -> Iterator[Finding]:
     named = config.model.fingerprint
     if named is not None and named != config.fingerprint:
         yield Finding("model", f"the model is named {named[:12]}..., the classifier {str(config.fingerprint)[:12]}...")
+    yield from check_routing(run)
     try:
         _ = config.built_noise
     except InputError as error:
@@ -160,7 +162,7 @@ class _Claims:
         """What does not hold about one record."""
         config, certificate = self.run.config, record.certificate
         assert certificate is not None
-        classes = certificate.answers[0][1].num_classes
+        classes = certificate.answers[0][1].num_classes if certificate.answers else config.num_classes
         if entry.text + b"\n" != self.run.line(record, _previous(entry)):
             yield "form", "the line is not written as certify writes it"
         if record.labelled and not 0 <= record.label < classes:
@@ -179,8 +181,12 @@ class _Claims:
         if self.procedure is None:
             yield "replay", "the conversation cannot be held again: the run names no procedure that can be"
             return
+        routing = self.run.config.routing
         try:
-            again = replay(certificate, self.procedure, self._noise(certificate))
+            if routing is None:
+                again = replay(certificate, self.procedure, self._noise(certificate))
+            else:
+                again = replay_routed(certificate, self.procedure, routing)
         except DrawsError as error:
             yield "draws", str(error)
         except (ValueError, ArithmeticError, AssertionError) as error:
@@ -188,6 +194,9 @@ class _Claims:
         else:
             yield from self._differences(certificate.as_drawn(), again)
             yield from _ruled(certificate)
+            if routing is not None and certificate.route is not None and again.route is not None:
+                yield from self._differences(certificate.route, again.route, "router's ")
+                yield from check_choice(certificate, again, routing)
 
     def _noise(self, certificate: Certificate) -> Noise:
         key = json.dumps(certificate.noise, sort_keys=True)
@@ -195,11 +204,11 @@ class _Claims:
             self._noises[key] = Noise.from_description(certificate.noise)
         return self._noises[key]
 
-    def _differences(self, old: Certificate, new: Certificate) -> Iterator[tuple[str, str]]:
+    def _differences(self, old: Certificate, new: Certificate, whose: str = "") -> Iterator[tuple[str, str]]:
         for name in CLAIMS:
             said, holds = getattr(old, name), getattr(new, name)
             if said != holds and (self.exact or not _close(said, holds)):
-                yield name, f"{name} is recorded as {said!r}, its votes give {holds!r}"
+                yield name, f"{whose}{name} is recorded as {said!r}, its votes give {holds!r}"
 
 
 def _previous(entry: Entry) -> str:
@@ -259,6 +268,11 @@ def _close(a: object, b: object) -> bool:
     return abs(a - b) <= SAME * max(abs(a), abs(b))
 
 
+def _said(certificate: Certificate) -> tuple[object, ...]:
+    """All answers, a router's included."""
+    return certificate.answers, None if certificate.route is None else certificate.route.answers
+
+
 def _shared_inputs(run: Run, records: Sequence[Record]) -> Iterator[Finding]:
     """An input's name is its content, and decides its noise: so equal names have equal votes, and are known before."""
     by_name: dict[str, Record] = {}
@@ -268,7 +282,7 @@ def _shared_inputs(run: Run, records: Sequence[Record]) -> Iterator[Finding]:
         first = by_name.setdefault(record.certificate.input_id, record)
         if first is not record:
             assert first.certificate is not None
-            repeats.append((first, record, first.certificate.answers == record.certificate.answers))
+            repeats.append((first, record, _said(first.certificate) == _said(record.certificate)))
     allowed = len(run.planned) - run.config.data.distinct
     if len(records) == len(run.planned) and len(repeats) < allowed:
         sentence = f"{allowed} of the planned inputs are said to repeat another, {len(repeats)} do"

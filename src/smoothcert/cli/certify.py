@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 from smoothcert.cli import options as o
 from smoothcert.cli import procedure_options as p
+from smoothcert.cli import router_options as r
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say
 from smoothcert.core.errors import InputError
@@ -60,7 +61,8 @@ def certify(
     workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
     gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
-    memory: o.MemoryAt = None, each: Each = False, aggregation: Aggregations = [],  # noqa: B006
+    memory: o.MemoryAt = None, router: r.Model = None, router_sigma: r.Strength = None,
+    router_share: r.Share = 0.5, each: Each = False, aggregation: Aggregations = [],  # noqa: B006
 ) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
@@ -68,6 +70,7 @@ def certify(
     from smoothcert.workflows.certify_each import certify_each
     from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
+    from smoothcert.workflows.routing import models_of
     from smoothcert.workflows.terminal import terminal_observer
 
     source = o.one_of(data, input_)
@@ -86,15 +89,18 @@ def certify(
     }  # fmt: skip
     if aggregation and not each:
         raise InputError("--aggregation goes with --each; for one ensemble: smoothcert ensemble make")
-    if each and (sigma_per_input is not None or memory is not None):
-        raise InputError("--each does not go with --sigma-per-input or --memory; certify those classifiers one by one")
+    if each and (sigma_per_input is not None or memory is not None or router is not None):
+        raise InputError(
+            "--each does not go with --sigma-per-input, --memory or --router; certify those classifiers one by one"
+        )
     with terminal_observer() as observer:
         if each:
             runs = certify_each(model, source, aggregations=aggregation, observer=observer, **shared)
             say(f"{len(runs)} classifiers certified; see: smoothcert analyze {out}")
             return
         search = SearchChoice(sigma_per_input, sigma_steps, sigma_draws)
-        run = workflow.certify(model, source, search=search, memory=memory, observer=observer, **shared)
+        models = models_of(model, router, strength=router_sigma, share=router_share)
+        run = workflow.certify(models, source, search=search, memory=memory, observer=observer, **shared)
     if input_:
         say(f"{run.certificates()}")
     say(f"{run.outcome.sentence}; see: smoothcert analyze {out}")

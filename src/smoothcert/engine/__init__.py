@@ -5,6 +5,7 @@ from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.own_weights import OwnWeights
 from smoothcert.engine.pools import Pool, Processes, Ray, Threads
+from smoothcert.engine.routed import Routed
 from smoothcert.engine.sigma import DDRS, Bracket, SigmaSearch, optimize_sigma
 from smoothcert.engine.smoothed import Smoothed
 
@@ -17,6 +18,7 @@ __all__ = [
     "Pool",
     "Processes",
     "Ray",
+    "Routed",
     "SigmaSearch",
     "SklearnClassifier",
     "Smoothed",

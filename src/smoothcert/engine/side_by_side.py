@@ -45,7 +45,7 @@ def certifying_each(
         member_calls: counts what each classifier asks of its members, one after another, as if it were alone.
     """
     require_fixed_draws(procedure)
-    batch = several._batch(x)
+    batch = several.as_batch(x)
     compiled = several._current(batch, compiled)
     drawing = several._drawing(compiled)
 
@@ -63,7 +63,7 @@ def certifying_each(
 
 def rows_are_independent(several: Smoothed, x: Inputs) -> bool:
     """Whether a draw's scores are the same, to the last bit, whatever draws share its batch; found on the first x."""
-    batch = several._batch(x)
+    batch = several.as_batch(x)
     return several._drawing(several.compile(batch.shape[1:])).packs(batch[0])
 
 

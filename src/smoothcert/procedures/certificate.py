@@ -116,6 +116,10 @@ class Certificate(Answered):
     The statement is about the classifier named by `classifier`, `noise` and `scope`, and is wrong with probability at
     most `alpha` over the draws. `label` is ABSTAIN, and `radius` 0, where nothing can be claimed; `reason` says why.
 
+    With a `route` the classifier is a routed one (`procedures.routed`): a router chose whose draws are in `answers` and
+    whose noise is `noise`, and `route` is the router's own certificate, whose label is the number of the member. Where
+    the router abstains, nobody else was asked, and `answers` is empty.
+
     With the scope "memory" it is about whoever answers through that memory, from the insertion on: every query nearer
     than `radius` is answered with `label`, because it lies in a stored region. That much is certain; alpha is of the
     draws, which said that the class at the centre of the region is the smoothed classifier's own.
@@ -128,6 +132,12 @@ class Certificate(Answered):
     scope: Scope = Scope.FIXED
     decisions: tuple[Decision, ...] = ()  # for procedures that decide given radii: one each, ascending
     from_draws: FromDraws | None = None  # with the scope "memory": what the draws said
+    route: Certificate | None = None  # of a routed classifier: that of the router
+
+    @property
+    def draws(self) -> int:
+        """All draws that were counted, those that chose the class, and those of a router, included."""
+        return super().draws + (0 if self.route is None else self.route.draws)
 
     def as_drawn(self) -> Certificate:
         """What the draws said, before a memory spoke; itself where none did."""
@@ -185,15 +195,17 @@ class Certificate(Answered):
     def votes(self) -> tuple[int, ...]:
         """Votes per class of the draws that decided: not of those that chose the class, nor of earlier stages.
 
-        Those of Sequential and Staged were stopped by looking at them: they must not be bounded again.
+        Those of Sequential and Staged were stopped by looking at them: they must not be bounded again. None where a
+        router abstained.
         """
-        return list(self.tallies.values())[-1].votes
+        return list(self.tallies.values())[-1].votes if self.answers else ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; floats keep full precision."""
         out = super().to_json() | {"decisions": [asdict(decision) for decision in self.decisions]}
-        said = out.pop("from_draws")
-        return out if said is None else out | {"from_draws": asdict(said)}
+        said, route = out.pop("from_draws"), out.pop("route")
+        out |= {} if said is None else {"from_draws": asdict(said)}
+        return out if route is None else out | {"route": route.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
@@ -203,16 +215,24 @@ class Certificate(Answered):
         values["answers"] = tuple((answer["purpose"], Tally.from_json(answer)) for answer in data["answers"])
         decisions = tuple(Decision(**decision) for decision in data["decisions"])
         said = FromDraws(**data["from_draws"]) if "from_draws" in data else None
-        certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions, "from_draws": said})
+        route = cls.from_json(data["route"]) if "route" in data else None
+        about = {"scope": Scope(data["scope"]), "decisions": decisions, "from_draws": said, "route": route}
+        certificate = cls(**values | about)
         certificate._check()
         return certificate
 
-    def _check(self) -> None:
-        if not self.answers or not all(type(purpose) is str for purpose, _ in self.answers):
+    def _check_answers(self) -> None:
+        unasked = self.route is not None and self.abstained
+        if not (self.answers or unasked) or not all(type(purpose) is str for purpose, _ in self.answers):
             raise InputError("answers of a certificate must be at least one, each with its purpose")
+        if self.route is not None and (self.route.route is not None or self.scope is not Scope.FIXED):
+            raise InputError("route must be the certificate of one router, and of the scope fixed classifier alone")
         if len({tally.num_classes for _, tally in self.answers}) > 1:
             raise InputError("answers of a certificate must all be of the same classes")
         _ = self.tallies  # which refuses to add votes and scores
+
+    def _check(self) -> None:
+        self._check_answers()
         whole = {"label": (self.label, ABSTAIN), "seed": (self.seed, None)}
         for name, (value, least) in whole.items():
             if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
@@ -254,8 +274,20 @@ class Prediction(Answered):
 
     p_value: float
     scope: Scope = Scope.FIXED
+    route: Prediction | None = None  # of a routed classifier: what the router answered, the number of a member
+
+    @property
+    def draws(self) -> int:
+        """All draws that were counted, those of a router included."""
+        return super().draws + (0 if self.route is None else self.route.draws)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; floats keep full precision."""
+        out = super().to_json()
+        route = out.pop("route")
+        return out if route is None else out | {"route": route.to_json()}
 
     @property
     def votes(self) -> tuple[int, ...]:
-        """Votes per class; none where a memory answered."""
-        return self.tallies["predict"].votes if self.answers else ()
+        """Votes per class; none where a memory answered, or a router abstained."""
+        return list(self.tallies.values())[-1].votes if self.answers else ()

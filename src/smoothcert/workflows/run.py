@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from smoothcert.engine import Pool
     from smoothcert.memory import Memory
     from smoothcert.workflows.attack import AttackResult
-    from smoothcert.workflows.sources import DataSource, ModelSource
+    from smoothcert.workflows.brought import AnyModel
+    from smoothcert.workflows.sources import DataSource
     from smoothcert.workflows.verify import Verification
 
 
@@ -84,7 +85,7 @@ class Run(runs.Run):
 
     def verify(
         self,
-        model: ModelSource | None = None,
+        model: AnyModel | None = None,
         *,
         data: DataSource | None = None,
         share: float = 1.0,
@@ -115,7 +116,7 @@ class Run(runs.Run):
 
     def attack(
         self,
-        model: ModelSource,
+        model: AnyModel,
         *,
         adversaries: Sequence[str] = ("pgd", "ddn"),
         radii: Sequence[float] | None = None,

@@ -223,8 +223,10 @@ def _picture(record: Record, images: Mapping[int, npt.NDArray[np.uint8]], pictur
     return pictures.add(images[record.index]) if record.index in images else None
 
 
-def _votes(certificate: Certificate) -> list[int]:
-    """[top class, its votes, runner-up, its votes, all votes] of the draws that decided."""
+def _votes(certificate: Certificate) -> list[int] | None:
+    """[top class, its votes, runner-up, its votes, all votes] of the draws that decided; None where a router did."""
+    if not certificate.answers:
+        return None
     tally = list(certificate.tallies.values())[-1]
     if tally.num_classes < 2:
         return [tally.top, tally.votes[tally.top], tally.top, 0, tally.draws]

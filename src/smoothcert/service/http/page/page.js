@@ -191,6 +191,7 @@ async function* events(response) {
 
 async function certify() {
   if (!dropped && !drawn) { say("Draw something first, or drop an image."); return; }
+  await started; // until then nobody knows the shape of an image
   if (under_way) under_way.abort();
   const own = under_way = new AbortController();
   asked = image();
@@ -309,4 +310,4 @@ $("size").addEventListener("input", sized);
 $("size").addEventListener("change", again);
 $("perturb").addEventListener("click", again);
 $("ask").addEventListener("submit", (event) => { event.preventDefault(); certify(); });
-start().catch((error) => say(error.message));
+const started = start().catch((error) => say(error.message));
