@@ -23,7 +23,7 @@ from smoothcert.engine.pools import Threads
 from smoothcert.engine.sigma import DDRS, Bracket, Grid, SigmaSearch
 
 CALIBRATION = 512
-SEARCHES = (Bracket(), DDRS(steps=336), Grid(steps=84))  # 704 evaluations each
+SEARCHES = (Bracket(), DDRS(steps=336), Grid(steps=84, draws=8))  # 704 evaluations each
 CURVE: tuple[SigmaSearch, ...] = (
     *SEARCHES,
     *(Bracket(steps=steps) for steps in (9, 7, 5, 3)),
@@ -31,6 +31,8 @@ CURVE: tuple[SigmaSearch, ...] = (
     *(DDRS(steps=steps) for steps in (900, 144, 72)),
     DDRS(steps=42, draws=8),
     DDRS(steps=336, lr=1e-3),
+    DDRS(steps=100),  # 200 evaluations, as the paper
+    Grid(),
     Grid(steps=21, draws=32),
 )
 

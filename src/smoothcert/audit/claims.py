@@ -8,7 +8,6 @@ a run whose seed or settings were chosen for its luck holds too.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -209,25 +208,23 @@ def _previous(entry: Entry) -> str:
 
 
 def _searched(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
-    """Whether the run's search can end at this strength: 2^(k/8), from where it starts not farther than its span.
+    """Whether the run's search can end at this strength, from where it starts.
 
     That the search did end there is for whoever has the model.
     """
-    search = run.config.sigma_search
-    if search is None:
+    if run.config.sigma_search is None:
         return
     # The engine has torch: only runs with a strength per input wait for it.
-    from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength  # noqa: PLC0415
+    from smoothcert.engine.sigma import SigmaSearch  # noqa: PLC0415
 
     kind = noise_kind(certificate.noise)
     if kind is None:
         return  # it cannot be replayed either, and is said there
     name = kind.strength_name
     try:
-        found, k = certificate.noise[name], nearest(certificate.noise[name])
-        start, span = math.log2(run.config.noise[name]), math.log2(search["span"])
-        can_be = math.isclose(found, strength(k), rel_tol=SAME) and abs(k - PER_OCTAVE * start) < PER_OCTAVE * span + 1
-    except (KeyError, TypeError, ValueError, OverflowError):
+        search = SigmaSearch.from_description(run.config.sigma_search)
+        can_be = search.can_end(float(certificate.noise[name]), float(run.config.noise[name]))
+    except (KeyError, TypeError, ValueError, OverflowError, InputError):
         can_be = False
     if not can_be:
         yield name, f"{name} is {certificate.noise.get(name)!r}, where the search of the run cannot end"

@@ -151,7 +151,7 @@ def _searched(search: SigmaSearch, records: Sequence[Record], smoothed: Smoothed
     again = smoothed.noises(data.tensors([record.index for record in there])) if there else []
     wrong, rounded = list[Finding](), list[Finding]()
     for record, old, new in zip(there, recorded, again, strict=True):
-        if type(old) is type(new) and old.strength == new.strength:
+        if type(old) is type(new) and search.same(old.strength, new.strength):
             continue
         sentence = f"{new.strength_name} is recorded as {old.strength!r}, the search finds {new.strength!r}"
         may_be = search.agrees(old.strength, new.strength)

@@ -30,9 +30,13 @@ PerInput = Annotated[
     ),
 ]
 PerInputSteps = Annotated[
-    int | None, option("Strengths tried. Default: 11 (bracket), 400 (ddrs), 64 (grid).", panel=o.NOISE)
+    int | None, option("Strengths tried. Default: 11 (bracket), 400 (ddrs), 200 (grid, up to 1).", panel=o.NOISE)
 ]
-PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 64, 1, 8.", panel=o.NOISE)]
+PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 64, 1, 1.", panel=o.NOISE)]
+PerInputRate = Annotated[float | None, option("Length of a step of ddrs. Default: 0.0001.", panel=o.NOISE)]
+PerInputSpan = Annotated[
+    float | None, option("bracket and ddrs stay within --sigma over and times this. Default: 4.", panel=o.NOISE)
+]
 
 
 def certify(
@@ -47,7 +51,7 @@ def certify(
     workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
     gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
-    memory: o.MemoryAt = None,
+    sigma_lr: PerInputRate = None, sigma_span: PerInputSpan = None, memory: o.MemoryAt = None,
 ) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
@@ -69,10 +73,10 @@ def certify(
             model, source, out=out, procedure=how, seed=seed, split=split,
             noise=NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
             subset=Subset(start=start, every=every, limit=limit),
-            search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws), memory=memory, backend=backend,
-            calibration=calibration, batch_size=batch_size, device=device, pool=where, data_root=data_root,
-            read=o.reading(resize, crop, label_column, class_names), command=["smoothcert", *sys.argv[1:]],
-            observer=observer,
+            search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws, sigma_lr, sigma_span), memory=memory,
+            backend=backend, calibration=calibration, batch_size=batch_size, device=device, pool=where,
+            data_root=data_root, read=o.reading(resize, crop, label_column, class_names),
+            command=["smoothcert", *sys.argv[1:]], observer=observer,
         )  # fmt: skip
     if input_:
         say(f"{run.certificates()}")

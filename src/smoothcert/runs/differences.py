@@ -31,6 +31,8 @@ WORDS = {
     "sigma_search.name": ("the search {}", "--sigma-per-input"),
     "sigma_search.steps": ("{} steps of the search", "--sigma-steps"),
     "sigma_search.draws": ("{} draws per step of the search", "--sigma-draws"),
+    "sigma_search.lr": ("a step of {} in the search", "--sigma-lr"),
+    "sigma_search.span": ("a span of {} for the search", "--sigma-span"),
     "sigma_search": ("another search", "--sigma-per-input"),
     "procedure.name": ("the procedure {}", "--procedure"),
     "procedure.bound.inverse_temperature": ("the inverse temperature {}", "--inverse-temperature"),

@@ -66,14 +66,15 @@ class SearchChoice:
     method: str | None = None
     steps: int | None = None
     draws: int | None = None
+    lr: float | None = None
+    span: float | None = None
 
     def resolve(self, procedure: Procedure) -> SigmaSearch | None:
         """The search, for certificates of that procedure."""
         if self.method is None:
-            if self.steps is not None or self.draws is not None:
-                raise InputError(
-                    "--sigma-steps and --sigma-draws go with --sigma-per-input; give it, or leave them out"
-                )
+            given = [name for name in ("steps", "draws", "lr", "span") if getattr(self, name) is not None]
+            if given:
+                raise InputError(f"--sigma-{given[0]} goes with --sigma-per-input; give it, or leave this out")
             return None
         if not isinstance(procedure, FixedDraws | Budgeted):
             raise InputError(
@@ -81,7 +82,7 @@ class SearchChoice:
                 "take fixed or budgeted"
             )
         purpose = {"n": procedure.fixed_draws(), "alpha": procedure.alpha} if self.method == "bracket" else {}
-        return sigma_search(self.method, steps=self.steps, draws=self.draws, **purpose)
+        return sigma_search(self.method, steps=self.steps, draws=self.draws, lr=self.lr, span=self.span, **purpose)
 
 
 @dataclass(frozen=True)

@@ -52,7 +52,8 @@ def _running(classifier: Mapping[str, Any], model: ModelConfig) -> list[str]:
 def _search(search: Mapping[str, Any] | None) -> list[str]:
     if search is None:
         return []
-    return ["--sigma-per-input", search["name"], "--sigma-steps", search["steps"], "--sigma-draws", search["draws"]]
+    given = {f"sigma-{name}": search[name] for name in ("steps", "draws", "lr", "span") if name in search}
+    return ["--sigma-per-input", search["name"], *_options(given)]
 
 
 def _procedure(procedure: Mapping[str, Any]) -> list[str]:
