@@ -8,6 +8,7 @@ a run whose seed or settings were chosen for its luck holds too.
 from __future__ import annotations
 
 import json
+import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -170,6 +171,7 @@ class _Claims:
             said, holds = certificate.scope.value, config.scope.value
             yield "scope", f"the scope is {said!r}, that of the run's settings is {holds!r}"
         yield from _searched(self.run, certificate)
+        yield from _weighed(self.run, certificate)
         yield from self._again(certificate)
 
     def _again(self, certificate: Certificate) -> Iterator[tuple[str, str]]:
@@ -228,6 +230,18 @@ def _searched(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
         can_be = False
     if not can_be:
         yield name, f"{name} is {certificate.noise.get(name)!r}, where the search of the run cannot end"
+
+
+def _weighed(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
+    """Whether the weights can be those of an ensemble at one input, where the run has weights per input at all."""
+    about, found = run.config.model, certificate.weights
+    if run.config.own_weights is None:
+        can_be = found is None
+    else:
+        as_many = found is not None and (about.ensemble is None or about.members in (None, len(found)))
+        can_be = found is not None and as_many and math.isclose(math.fsum(found), 1, rel_tol=SAME)
+    if not can_be:
+        yield "weights", f"the weights are {found!r}, which those of the run's members at an input cannot be"
 
 
 def _ruled(certificate: Certificate) -> Iterator[tuple[str, str]]:

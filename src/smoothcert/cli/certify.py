@@ -38,6 +38,20 @@ PerInputSpan = Annotated[
     float | None, option("bracket and ddrs stay within --sigma over and times this. Default: 4.", panel=o.NOISE)
 ]
 
+Weights = Annotated[
+    str | None,
+    option(
+        "Weigh the members of a softmax-voting ensemble anew for each input: variance (EsbRS, least variance of "
+        "margins) or ratio (mean over deviation). Scope as of --sigma-per-input.",
+        "--weights-per-input",
+        panel=o.NOISE,
+    ),
+]
+WeightsDraws = Annotated[int | None, option("Draws that choose the weights. Default: 10, 100.", panel=o.NOISE)]
+WeightsCopies = Annotated[int | None, option("variance: perturbed copies per member. Default: 10.", panel=o.NOISE)]
+WeightsShare = Annotated[float | None, option("variance: share of parameters perturbed. Default: 0.3.", panel=o.NOISE)]
+WeightsSpread = Annotated[float | None, option("variance: size of perturbations. Default: 0.01.", panel=o.NOISE)]
+
 
 def certify(
     model: o.Model, out: Out, data: Data = None, input_: o.Inputs = [], sigma: o.Strength = None,  # noqa: B006
@@ -51,12 +65,14 @@ def certify(
     workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
     gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
-    sigma_lr: PerInputRate = None, sigma_span: PerInputSpan = None, memory: o.MemoryAt = None,
+    sigma_lr: PerInputRate = None, sigma_span: PerInputSpan = None, weights: Weights = None,
+    weights_draws: WeightsDraws = None, weights_copies: WeightsCopies = None, weights_share: WeightsShare = None,
+    weights_spread: WeightsSpread = None, memory: o.MemoryAt = None,
 ) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
     from smoothcert.workflows import certify as workflow
-    from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice
+    from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice, WeightsChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
     from smoothcert.workflows.terminal import terminal_observer
 
@@ -73,8 +89,9 @@ def certify(
             model, source, out=out, procedure=how, seed=seed, split=split,
             noise=NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
             subset=Subset(start=start, every=every, limit=limit),
-            search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws, sigma_lr, sigma_span), memory=memory,
-            backend=backend, calibration=calibration, batch_size=batch_size, device=device, pool=where,
+            search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws, sigma_lr, sigma_span),
+            weights=WeightsChoice(weights, weights_draws, weights_copies, weights_share, weights_spread),
+            memory=memory, backend=backend, calibration=calibration, batch_size=batch_size, device=device, pool=where,
             data_root=data_root, read=o.reading(resize, crop, label_column, class_names),
             command=["smoothcert", *sys.argv[1:]], observer=observer,
         )  # fmt: skip

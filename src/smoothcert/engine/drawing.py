@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import TypeVar
 from weakref import WeakKeyDictionary
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from smoothcert.core.randomness import input_id
 from smoothcert.engine.checks import FixedFunctionCheck, PackingCheck, SplitCheck
@@ -17,6 +19,7 @@ from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Session
 from smoothcert.engine.sampler import InputProgress, Sampler
 from smoothcert.engine.sigma import SigmaSearch
+from smoothcert.engine.weights import WeightSearch
 from smoothcert.noise import Noise
 from smoothcert.procedures import Conversation
 from smoothcert.procedures.certificate import Answered
@@ -51,6 +54,7 @@ class Drawing:
     noise: Noise
     seed: int
     search: SigmaSearch | None
+    weighing: WeightSearch | None
     checked: Checked
 
     def check(self, batch: Tensor) -> None:
@@ -63,6 +67,12 @@ class Drawing:
         with self.pool.open(self.compiled) as session:
             return list(self._noises(session, batch))
 
+    def weights(self, batch: Tensor) -> list[tuple[float, ...]]:
+        """The weights of the ensemble at each input, where they are its own."""
+        with self.pool.open(self.compiled) as session:
+            pairs = zip(batch, self._noises(session, batch), strict=True)
+            return [found for x, noise in pairs if (found := self._weights(x, noise)) is not None]
+
     def answers(
         self,
         batch: Tensor,
@@ -70,6 +80,7 @@ class Drawing:
         member_calls: MemberCalls,
         *,
         noises: Sequence[Noise] | None = None,
+        weights: Sequence[Sequence[float]] | None = None,
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
         """(row, answer) as soon as each is there, with all that a conversation cannot know filled in."""
@@ -82,7 +93,8 @@ class Drawing:
                 session=session,
                 seed=self.seed,
                 rows_per_call=self.compiled.rows,
-                packed=self._packed(session, batch, noise, first_call=first_call),
+                # Weights of its own are another function for every input.
+                packed=self.weighing is None and self._packed(session, batch, noise, first_call=first_call),
                 call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
                 member_calls=member_calls,
             )
@@ -90,8 +102,9 @@ class Drawing:
             def inputs() -> Iterator[InputProgress[Result]]:
                 for row, (x, found) in enumerate(zip(batch, given or self._noises(session, batch), strict=True)):
                     noise = found.at(x)
+                    own = self._weights(x, found) if weights is None else tuple(weights[row])
                     # A clone, because a row of a batch would carry the whole batch along to another process.
-                    yield InputProgress(row, x.clone(), noise, input_id(x), conversation(noise))
+                    yield InputProgress(row, x.clone(), noise, input_id(x), conversation(noise), own)
 
             for progress, answer in sampler.run(inputs(), on_draws):
                 yield progress.row, self._filled(progress, answer)
@@ -104,6 +117,7 @@ class Drawing:
             seed=self.seed,
             stream=progress.noise.stream_kind(self.compiled.device),
             input_id=progress.input_id,
+            weights=progress.weights,
         )
 
     def _check(self, session: Session, x: Tensor, noise: Noise) -> None:
@@ -144,6 +158,19 @@ class Drawing:
         if self.search is None:
             return [bound] * len(batch)
         return self.search.noises(session.map, self.compiled, batch, bound, seed=self.seed)
+
+    @cached_property
+    def _members(self) -> list[nn.Module]:
+        """A copy: members are perturbed in place while weights are looked for, and workers run the others."""
+        assert isinstance(self.compiled.model, nn.Module)
+        found: nn.ModuleList = copy.deepcopy(self.compiled.model).members  # type: ignore[assignment]
+        return list(found)
+
+    def _weights(self, x: Tensor, noise: Noise) -> tuple[float, ...] | None:
+        """Of one input; None where all have those of the ensemble."""
+        if self.weighing is None:
+            return None
+        return tuple(self.weighing.weights(self._members, x, noise, self.seed, self.compiled.threads))
 
 
 def call_size(rows: int) -> int:

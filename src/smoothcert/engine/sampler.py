@@ -38,6 +38,7 @@ class InputProgress(Generic[Answer]):
     noise: Noise
     input_id: str
     conversation: Conversation[Answer]
+    weights: tuple[float, ...] | None = None  # of an ensemble's members, where they are the input's own
     ask: Ask = field(init=False)
     tally: Tally | None = None  # what was added up of the current request
     counts: Whole | None = None  # (1 or 3, C) what was not yet: votes and, if wanted, score sums and squares
@@ -58,7 +59,7 @@ class InputProgress(Generic[Answer]):
         first = self.used.get(purpose, 0)
         self.unsent -= rows
         self.used[purpose] = first + rows
-        return Piece(self.x, self.input_id, self.noise, seed, purpose, self.ask.beta, first, rows)
+        return Piece(self.x, self.input_id, self.noise, seed, purpose, self.ask.beta, first, rows, self.weights)
 
     def count(self, counts: Whole, rows: int) -> None:
         """Add what some draws came to; before 64 bits might not do, Python's integers take over."""

@@ -75,6 +75,7 @@ class Answered:
     seed: int = 0
     stream: str = ""  # how random bits are made of seed, input and purpose
     input_id: str = ""
+    weights: tuple[float, ...] | None = None  # of an ensemble's members, where each input has its own
 
     @property
     def abstained(self) -> bool:
@@ -103,6 +104,8 @@ class Answered:
         """Plain JSON; floats keep full precision."""
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["answers"] = [{"purpose": purpose, **tally.to_json()} for purpose, tally in self.answers]
+        weights = out.pop("weights")
+        out |= {} if weights is None else {"weights": list(weights)}
         return out | {"noise": dict(self.noise), "classifier": dict(self.classifier), "procedure": dict(self.procedure)}
 
 
@@ -200,6 +203,8 @@ class Certificate(Answered):
         values["answers"] = tuple((answer["purpose"], Tally.from_json(answer)) for answer in data["answers"])
         decisions = tuple(Decision(**decision) for decision in data["decisions"])
         said = FromDraws(**data["from_draws"]) if "from_draws" in data else None
+        if "weights" in data:
+            values["weights"] = _weights(data["weights"])
         certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions, "from_draws": said})
         certificate._check()
         return certificate
@@ -236,6 +241,12 @@ def _can_be(said: FromDraws) -> bool:
     numbered = all(number is None or type(number) is int for number in (said.region, said.cut_by))
     named = type(said.label) is int and said.label >= ABSTAIN and type(said.reason) is str
     return numbered and named and _is_number(said.radius) and 0 <= said.radius <= sys.float_info.max
+
+
+def _weights(given: object) -> tuple[float, ...]:
+    if not isinstance(given, list) or not all(_is_number(weight) and 0 <= weight <= 1 for weight in given):
+        raise InputError(f"weights of a certificate must lie in [0, 1], got {given!r}")
+    return tuple(given)
 
 
 def _is_number(value: object) -> bool:

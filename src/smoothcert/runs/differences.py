@@ -17,6 +17,12 @@ WORDS = {
     "classifier.kind": ("another model", "--model"),
     "classifier.backend.name": ("the backend {}", "--backend"),
     "classifier.backend.calibration": ("other calibration inputs", "--calibration"),
+    "classifier.own_weights.name": ("weights per input by {}", "--weights-per-input"),
+    "classifier.own_weights.draws": ("{} draws for the weights", "--weights-draws"),
+    "classifier.own_weights.copies": ("{} copies of each member", "--weights-copies"),
+    "classifier.own_weights.share": ("{} of the parameters perturbed", "--weights-share"),
+    "classifier.own_weights.spread": ("perturbations of {}", "--weights-spread"),
+    "classifier.own_weights": ("weights per input", "--weights-per-input"),
     "classifier.batch": ("the batch size {}", "--batch-size"),
     "classifier.device": ("the device {}", "--device"),
     "noise.name": ("{} noise", "--noise"),
@@ -52,7 +58,7 @@ WORDS = {
     "run": ("another run", "--run"),
     "indices": ("other inputs", "--limit"),
 }
-SOMETIMES = ("sigma_search", "memory", "plugins")  # what a run may do without
+SOMETIMES = ("sigma_search", "classifier.own_weights", "memory", "plugins")  # what a run may do without
 UNSET = object()
 
 

@@ -10,7 +10,7 @@ from typing import Any
 from smoothcert import runs
 from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.datasets import Dataset, ReadOptions, Subset
-from smoothcert.engine import MemberCalls, Pool, SigmaSearch, Smoothed
+from smoothcert.engine import MemberCalls, Pool, SigmaSearch, Smoothed, WeightSearch
 from smoothcert.memory import Memory
 from smoothcert.models import ensembles
 from smoothcert.noise import Noise
@@ -18,7 +18,14 @@ from smoothcert.procedures import Fixed, Procedure
 from smoothcert.runs import Record
 from smoothcert.runs.evaluations import add_evaluations
 from smoothcert.runs.made import command_line
-from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice, resolve_noise, resolve_pool
+from smoothcert.workflows.choices import (
+    NoiseChoice,
+    PoolChoice,
+    SearchChoice,
+    WeightsChoice,
+    resolve_noise,
+    resolve_pool,
+)
 from smoothcert.workflows.inputs import open_both
 from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
@@ -48,6 +55,7 @@ def certify(
     split: str = "test",
     subset: Subset | None = None,
     search: SigmaSearch | SearchChoice | None = None,
+    weights: WeightSearch | WeightsChoice | None = None,
     memory: Memory | str | Path | None = None,
     backend: str = "eager",
     calibration: Any = None,
@@ -78,6 +86,7 @@ def certify(
         split: of data that have several: test or train.
         subset: which inputs. Default: all.
         search: how each input gets its own strength of noise. Default: all have that of `noise`.
+        weights: how each input gets its own weights of a softmax-voting ensemble. Default: those of the ensemble.
         memory: where certified regions are kept, through which the classifier answers. Default: none.
         backend, batch_size, workers, pool: how and where the model is run; see `Smoothed`.
         calibration: of an int8 backend: training inputs, or DATA:split. Default: the training split of `data`.
@@ -90,6 +99,7 @@ def certify(
     procedure = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure or Fixed()
     out, subset = Path(out), subset or Subset()
     found = search.resolve(procedure) if isinstance(search, SearchChoice) else search
+    weighing = weights.resolve() if isinstance(weights, WeightsChoice) else weights
     classifier, dataset = open_both(
         model,
         data,
@@ -117,6 +127,7 @@ def certify(
             backend=backend,
             calibration=calibrating,
             search=found,
+            weights=weighing,
             memory=remembered,
             input_range=dataset.input_range,
             input_shape=dataset.shape,
@@ -144,7 +155,7 @@ def certify(
         observer.message(sentence)
     if calls.per_member and isinstance(classifier.model, ensembles.Ensemble):
         observer.message(add_evaluations(out, calls.per_member, classifier.model.cost))
-    if found is not None and memory is None:
+    if (found is not None or weighing is not None) and memory is None:
         observer.warned(
             "each certificate is of its input's own classifier, and claims nothing about neighbours; for a claim about "
             "one classifier give --memory, and another --out"

@@ -9,6 +9,7 @@ from typing import Any
 from smoothcert.core.errors import InputError
 from smoothcert.engine.pools import Pool, Processes, Ray, Threads
 from smoothcert.engine.sigma import SigmaSearch, sigma_search
+from smoothcert.engine.weights import WeightSearch, weight_search
 from smoothcert.noise import NOISES, Noise
 from smoothcert.noise.gridded import MOST_GRID_LEVELS
 from smoothcert.procedures import Budgeted, FixedDraws, Procedure
@@ -83,6 +84,26 @@ class SearchChoice:
             )
         purpose = {"n": procedure.fixed_draws(), "alpha": procedure.alpha} if self.method == "bracket" else {}
         return sigma_search(self.method, steps=self.steps, draws=self.draws, lr=self.lr, span=self.span, **purpose)
+
+
+@dataclass(frozen=True)
+class WeightsChoice:
+    """A search for each input's own weights of an ensemble, by name; None: no search, or its own default."""
+
+    method: str | None = None
+    draws: int | None = None
+    copies: int | None = None
+    share: float | None = None
+    spread: float | None = None
+
+    def resolve(self) -> WeightSearch | None:
+        """The search."""
+        options = {name: value for name, value in vars(self).items() if name != "method" and value is not None}
+        if self.method is not None:
+            return weight_search(self.method, **options)
+        for name in options:
+            raise InputError(f"--weights-{name} goes with --weights-per-input; give it, or leave this out")
+        return None
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -21,6 +22,12 @@ class _Weighted(Ensemble):
     def options(self) -> dict[str, Any]:
         """The weights, which sum to one."""
         return {"weights": list(self.weights)}
+
+    def with_weights(self, weights: Sequence[float]) -> Self:
+        """The same members with weights that sum to one, taken as they are; nothing is copied."""
+        other = copy.copy(self)
+        other.weights = tuple(weights)
+        return other
 
     def weighed(self, members: Sequence[Member], x: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (k', B, C) and weights (k', 1, 1) of the k' members that have one."""

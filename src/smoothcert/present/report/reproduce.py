@@ -32,7 +32,11 @@ def certify_command(name: str, settings: Settings) -> str:
         words += [] if data.label_column is None else ["--label-column", data.label_column]
         words += [*_options(vars(data.subset)), "--noise", drawn.name]
         words += ["--strength", _text(getattr(drawn, drawn.strength_name)), *_options(drawn.options())]
-        words += [*_search(settings.sigma_search), *_running(settings.classifier or {}, model)]
+        words += [
+            *_search(settings.sigma_search),
+            *_weights(settings.classifier or {}),
+            *_running(settings.classifier or {}, model),
+        ]
         words += [*_procedure(procedure), "--seed", _text(settings.seed)]
     except (KeyError, TypeError, InputError):
         return ""
@@ -54,6 +58,13 @@ def _search(search: Mapping[str, Any] | None) -> list[str]:
         return []
     given = {f"sigma-{name}": search[name] for name in ("steps", "draws", "lr", "span") if name in search}
     return ["--sigma-per-input", search["name"], *_options(given)]
+
+
+def _weights(classifier: Mapping[str, Any]) -> list[str]:
+    own = dict(classifier.get("own_weights", {}))
+    return (
+        ["--weights-per-input", own.pop("name"), *_options({f"weights-{k}": v for k, v in own.items()})] if own else []
+    )
 
 
 def _procedure(procedure: Mapping[str, Any]) -> list[str]:
