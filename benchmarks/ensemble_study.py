@@ -19,7 +19,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from smoothcert.engine.backends.apart import Asking
 from torch import Tensor, nn
 
 import smoothcert as sc
@@ -27,6 +26,7 @@ from smoothcert import datasets
 from smoothcert.analysis import variance
 from smoothcert.analysis.measures import mean_interval
 from smoothcert.core.randomness import RowStream, input_id
+from smoothcert.engine.backends.ensemble import EnsembleRunner
 from smoothcert.models import ensembles
 from smoothcert.models.ensembles.sampling import noisy_logits
 from smoothcert.procedures.conversation import BOUND, CHOOSE, converse
@@ -46,11 +46,13 @@ class Rule:
 
     def votes(self, scores: Tensor, n0: int) -> tuple[dict[str, sc.Tally], float]:
         """Of scores (members, n0 + n, C): votes by purpose, and evaluations per draw."""
-        asking = Asking(self.ensemble, [scores[member].__getitem__ for member in self.members])  # a draw is its number
+        asking = EnsembleRunner(
+            self.ensemble, [scores[member].__getitem__ for member in self.members]
+        )  # a draw is its number
         answers = asking(torch.arange(scores.shape[1])).argmax(1)
         parts = {CHOOSE: answers[:n0], BOUND: answers[n0:]}
         found = {name: sc.Tally(tuple(torch.bincount(p, minlength=CLASSES).tolist())) for name, p in parts.items()}
-        return found, sum(asking.asked) / len(answers)
+        return found, sum(asking.member_calls) / len(answers)
 
 
 def rules(nets: list[nn.Module], kinds: list[str], x: Tensor, y: Tensor, noise: sc.Gaussian) -> dict[str, Rule]:
@@ -62,7 +64,8 @@ def rules(nets: list[nn.Module], kinds: list[str], x: Tensor, y: Tensor, noise: 
     sween = sc.sween_weights(chosen, x, y, noise=noise, method="sgd").weights
     weights = {
         "SWEEN (sgd)": sween,
-        "SWEEN (convex)": sc.sween_weights(chosen, x, y, noise=noise).weights,
+        "SWEEN (convex)": sc.sween_weights(chosen, x, y, noise=noise, method="convex").weights,
+        "largest radius": sc.sween_weights(chosen, x, y, noise=noise, method="radius").weights,
         "minimum-variance": sc.minimum_variance_weights(chosen, x, noise=noise).weights,
     }
     print("ranked: " + ", ".join(f"{kinds[m]} {m}" for m in order))
