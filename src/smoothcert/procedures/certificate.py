@@ -15,6 +15,8 @@ from smoothcert.stats import Tally
 from smoothcert.stats.rounding import down
 
 ABSTAIN = -1
+INCLUSIVE = "l0"
+"""The norm whose radii are covered themselves: it counts changed coordinates."""
 
 
 class Scope(StrEnum):
@@ -113,6 +115,8 @@ class Answered:
 class Certificate(Answered):
     """No perturbation with `norm` below `radius` changes the smoothed classifier's answer from `label`.
 
+    In l0, which counts coordinates, none up to and including `radius` does.
+
     The statement is about the classifier named by `classifier`, `noise` and `scope`, and is wrong with probability at
     most `alpha` over the draws. `label` is ABSTAIN, and `radius` 0, where nothing can be claimed; `reason` says why.
 
@@ -161,12 +165,18 @@ class Certificate(Answered):
         """The radius ends at a region of another class, before what the draws showed."""
         return self.from_draws is not None and self.from_draws.cut(self.label, self.radius)
 
+    @property
+    def within(self) -> str:
+        """How far the claim reaches, in words: "below l2 radius 0.5", "up to l0 radius 3"."""
+        reach = "up to" if self.norm == INCLUSIVE else "below"
+        return f"{reach} {self.norm} radius {down(self.radius, 4)}"
+
     def __str__(self) -> str:
         sure = f"{self.scope}, wrong with probability at most {self.alpha:g}"
         if self.abstained:
             return f"abstains: {self.reason} ({sure})"
         # Rounded down: a printed claim must not exceed the proved one.
-        return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure}{self._grid})"
+        return f"class {self.label} {self.within}: {self.reason} ({sure}{self._grid})"
 
     def _repr_html_(self) -> str:
         """For notebooks: the same sentence."""

@@ -95,6 +95,11 @@ def train_recipe(
     """
     if keep_every is not None and keep_every < 1:
         raise InputError(f"--keep-every must be at least 1, got {keep_every}")
+    if recipe.tunes is not None and init is None:
+        raise InputError(
+            f"{recipe.name} goes on with a trained model; give it with --init, such as one of {recipe.tunes} or "
+            f"{recipe.tunes}-fast"
+        )
     architecture, objective = architecture_of(recipe, data), objective_of(recipe, device)
     model = models.build(architecture, seed=seed).to(device)
     config = training_config(recipe, data, seed=seed, device=device)

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from smoothcert.core.registry import Registry
+from smoothcert.noise import NOISES
 from smoothcert.training.recipes.recipe import Recipe
 from smoothcert.training.recipes.tables import ONE_CYCLE, PUBLISHED, ROWS, Each, Row, ds2
 
@@ -19,6 +20,7 @@ __all__ = ["RECIPES", "Recipe", "find"]
 
 _NETWORKS = {
     "mnist": ("lenet",),
+    "mnist-binary": ("lenet",),
     "cifar10": ("resnet110", "resnet20"),
     "svhn": ("resnet110",),
     "imagenet": ("resnet50",),
@@ -28,11 +30,18 @@ _ARCHITECTURES = {"lenet": "lenet-small", "resnet110": "cifar-resnet110", "resne
 # images of one size, not resized ones.
 _IMAGES: dict[str, dict[str, Any]] = {
     "mnist": {"crop": 0, "flip": False, "mean": (), "std": ()},
+    "mnist-binary": {"crop": 0, "flip": False, "mean": (), "std": ()},
     "cifar10": {"crop": 4, "flip": True, "mean": (0.4914, 0.4822, 0.4465), "std": (0.2023, 0.1994, 0.2010)},
     "svhn": {"crop": 4, "flip": False, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)},
     "imagenet": {"crop": 16, "flip": True, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
 }
-_FAST = {("mnist", "lenet"): (16, 1e-4), ("cifar10", "resnet20"): (20, 5e-4)}  # epochs, weight decay
+_FAST = {
+    ("mnist", "lenet"): (16, 1e-4),
+    ("mnist-binary", "lenet"): (16, 1e-4),
+    ("cifar10", "resnet20"): (20, 5e-4),
+}  # epochs, weight decay
+
+_LONG_ONLY = ("macer-150", "smoothadv-t2", "macer-tune")  # of which there is no other schedule
 
 
 def _all() -> Iterator[Recipe]:
@@ -42,7 +51,7 @@ def _all() -> Iterator[Recipe]:
                 for number, sigma in enumerate(row.sigmas):
                     recipe = _recipe(data, network, row, number, sigma)
                     yield recipe
-                    if (data, network) in _FAST and row.method not in ("macer-150", "smoothadv-t2"):
+                    if (data, network) in _FAST and row.method not in _LONG_ONLY:
                         yield _fast(recipe, *_FAST[data, network])
 
 
@@ -62,6 +71,8 @@ def _recipe(data: str, network: str, row: Row, number: int, sigma: float) -> Rec
         source=row.source,
         published_acr=radii.get(sigma),
         published_in=where if sigma in radii else None,
+        noise=None if row.noise is None else row.noise | {NOISES[row.noise["name"]].strength_name: sigma},
+        tunes=None if row.tunes is None else f"{data}-{network}-{row.tunes}-{sigma:.2f}",
         **{"nesterov": False}
         | row.training
         | {"batch_size": batch}
