@@ -1,9 +1,9 @@
-# Two commands for a newcomer: `make demo` and `make test`. Each sets up what it needs.
+# Two commands for a newcomer: `make demo` and `make test`. Each sets up what it needs. `make docs`: the site, in site/.
 PYTHON ?= python3
 BIN := .venv/bin
 READY := .venv/.ready
 
-.PHONY: demo test lint clean
+.PHONY: demo test lint docs clean
 
 demo: $(READY)
 	$(BIN)/smoothcert demo --out demo
@@ -16,6 +16,10 @@ lint: $(READY)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
+# Strictly: a broken link, or a public name without a place in the reference, is an error.
+docs: $(READY)
+	$(BIN)/mkdocs build --strict --quiet
+
 # constraints.txt pins torch: without it pip might take another version, with gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt tests/networks.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
@@ -24,4 +28,4 @@ $(READY): pyproject.toml constraints.txt tests/networks.txt
 	touch $(READY)
 
 clean:
-	rm -rf .venv demo build dist src/*.egg-info
+	rm -rf .venv demo site build dist src/*.egg-info

@@ -30,17 +30,20 @@ MAY_IMPORT = {
         "core", "stats", "noise", "procedures", "models", "datasets", "memory", "engine", "training", "runs",
         "analysis", "present", "audit", "attack",
     },
+    "service": {
+        "core", "stats", "noise", "procedures", "datasets", "memory", "engine", "runs", "audit", "attack", "workflows",
+    },
     # Another door: what scikit-learn calls an estimator, over the engine alone.
     "estimators": {"core", "noise", "procedures", "engine"},
     # What it parses to (subsets, predictions' options), and tables to show; everything else is the workflows'.
-    "cli": {"core", "procedures", "datasets", "analysis", "present", "workflows"},
+    "cli": {"core", "procedures", "datasets", "analysis", "present", "workflows", "service"},
 }  # fmt: skip
 FLOORS = {
     "foundation": ("core", "stats"),
     "mathematics": ("noise", "procedures"),
     "machinery": ("models", "datasets", "memory", "engine", "training"),
     "evidence": ("runs", "analysis", "present", "audit", "attack"),
-    "doors": ("workflows", "estimators", "cli"),
+    "doors": ("workflows", "estimators", "service", "cli"),
 }
 PURPOSES = {
     "core": "errors, JSON, registries, plug-ins, randomness",
@@ -59,6 +62,7 @@ PURPOSES = {
     "attack": "attempts to refute it",
     "workflows": "one function per use case",
     "estimators": "for those who come from scikit-learn",
+    "service": "answers over HTTP",
     "cli": "parse, call, render",
 }
 NO_TORCH = {"stats", "procedures", "runs", "analysis", "present"}  # never

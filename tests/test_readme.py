@@ -2,16 +2,20 @@
 
 import re
 import shlex
+import signal
 import subprocess
 import sys
 from pathlib import Path
 
+import httpx
 import pytest
 import torch
+from PIL import Image
 from typer.testing import CliRunner
 
 import smoothcert as sc
 from smoothcert.cli import app
+from smoothcert.datasets import load
 
 README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
 
@@ -119,3 +123,35 @@ def test_a_forest_of_scikit_learn_is_certified(folder: Path) -> None:
     lines = run_python(folder, forest).splitlines()
     assert any("l2 radius" in line for line in lines)
     assert lines[-1].startswith("No perturbation below the radius changes the answer")
+
+
+def test_a_router_chooses_the_noise(capsys: pytest.CaptureFixture[str]) -> None:
+    (code,) = blocks("python", "## A noise for each input", "## Fewer draws")
+    torch.manual_seed(0)
+    h, a, b = (torch.nn.Linear(4, classes) for classes in (2, 10, 10))
+    exec(code, {"sc": sc, "h": h, "a": a, "b": b, "x": torch.full((1, 4), 9.0)})
+    said = capsys.readouterr().out
+    assert "answered with sigma 0." in said
+    assert "; the choice holds within 0." in said or "; the choice holds within 1." in said
+
+
+@pytest.mark.slow
+def test_a_server_is_asked_stopped_and_audited(tmp_path: Path) -> None:
+    (commands,) = blocks("", "## Serve it", "## Fewer draws")
+    serve, ask, reveal = (shlex.split(line.partition(" #")[0]) for line in commands.strip().splitlines())
+    Image.fromarray(load("mnist500", "test").inputs[0, 0]).save(tmp_path / "digit.png")
+    process = subprocess.Popen(
+        [sys.executable, "-m", "smoothcert", *serve[1:], "--port", "0"],
+        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
+    )  # fmt: skip
+    assert process.stdout is not None
+    address = next(line.split()[3] for line in process.stdout if " answers at " in line)
+    url = ask[-1].replace("http://127.0.0.1:8000/", address)
+    found = httpx.post(url, content=(tmp_path / ask[-2].removeprefix("@")).read_bytes(), timeout=60).json()
+    process.send_signal(signal.SIGINT)
+    assert process.wait(60) == 0
+    assert (found["label"], found["radius"]) == (7, 0.5)
+    done = subprocess.run(
+        [sys.executable, "-m", "smoothcert", *reveal[1:]], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.startswith(f"1 answer under the key {found['seed']['hash']}")

@@ -11,10 +11,10 @@ Names are loaded when first used, so that reading and analysing runs does not wa
 """
 
 from importlib import import_module
-from importlib.metadata import version
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    __version__: str
     from smoothcert import analysis as analysis
     from smoothcert import datasets as datasets
     from smoothcert import models as architectures  # noqa: F401
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from smoothcert.engine import MemberCalls as MemberCalls
     from smoothcert.engine import Processes as Processes
     from smoothcert.engine import Ray as Ray
+    from smoothcert.engine import Routed as Routed
     from smoothcert.engine import SklearnClassifier as SklearnClassifier
     from smoothcert.engine import Smoothed as Smoothed
     from smoothcert.engine import Threads as Threads
@@ -67,11 +68,13 @@ if TYPE_CHECKING:
     from smoothcert.training import recipes as recipes
     from smoothcert.training import train as train
     from smoothcert.workflows.certify import certify as certify
+    from smoothcert.workflows.certify_each import certify_each as certify_each
     from smoothcert.workflows.compare import compare as compare
     from smoothcert.workflows.observer import Observer as Observer
     from smoothcert.workflows.run import Run as Run
     from smoothcert.workflows.sources import load_model as load_model
     from smoothcert.workflows.sources import save_model as save_model
+    from smoothcert.workflows.studies.run import study as study
 
 _HOMES = {
     "smoothcert.procedures": (
@@ -94,6 +97,7 @@ _HOMES = {
         "MemberCalls",
         "Processes",
         "Ray",
+        "Routed",
         "SklearnClassifier",
         "Smoothed",
         "Threads",
@@ -118,10 +122,12 @@ _HOMES = {
     "smoothcert.noise": ("Ablation", "Gaussian", "Laplace", "Uniform"),
     "smoothcert.training": ("train",),
     "smoothcert.workflows.certify": ("certify",),
+    "smoothcert.workflows.certify_each": ("certify_each",),
     "smoothcert.workflows.compare": ("compare",),
     "smoothcert.workflows.observer": ("Observer",),
     "smoothcert.workflows.run": ("Run",),
     "smoothcert.workflows.sources": ("load_model", "save_model"),
+    "smoothcert.workflows.studies.run": ("study",),
     "smoothcert.stats": ("ClopperPearson", "EmpiricalBernstein", "Hoeffding", "Tally"),
 }
 _MODULES = {
@@ -136,7 +142,6 @@ _MODULES = {
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = sorted([*_HOME_OF, *_MODULES])  # noqa: PLE0605
-__version__ = version("smoothcert")
 
 
 def __getattr__(name: str) -> Any:
@@ -144,6 +149,10 @@ def __getattr__(name: str) -> Any:
         return getattr(import_module(_HOME_OF[name]), name)
     if name in _MODULES:
         return import_module(_MODULES[name])
+    if name == "__version__":
+        from importlib.metadata import version  # noqa: PLC0415 (takes as long as all the rest of this module)
+
+        return version("smoothcert")
     raise AttributeError(f"module 'smoothcert' has no attribute {name!r}")
 
 

@@ -222,7 +222,7 @@ def test_another_configuration_is_found(
 
 def test_what_the_configuration_leaves_out_is_named(made: Callable[[str], Path], tmp_path: Path) -> None:
     config, lines = read(made("fixed"))
-    optional = {"model", "class_names", "sigma_search", "memory", "plugins"}
+    optional = {"model", "class_names", "sigma_search", "memory", "plugins", "key"}
     for name in set(config) - optional:
         cut = {key: value for key, value in config.items() if key != name}
         with pytest.raises(InputError, match=f"run.json was damaged or changed: .* does not name {name}"):
@@ -292,10 +292,13 @@ def test_what_the_run_says_of_its_model_is_checked(made: Callable[[str], Path], 
     assert found(other) == {("model", None)}
     architecture = Architecture("lenet", 10, (1, 8, 8)).to_json()
     honest = write(tmp_path / "honest", config | {"model": {"architecture": architecture}}, lines)
-    assert check_model(honest, architecture=architecture, ensemble=None) == ()
+    assert check_model(honest.config.model, architecture=architecture, ensemble=None) == ()
     lie = {"architecture": architecture | {"name": "resnet50"}, "ensemble": {"members": 9}}
     faked = write(tmp_path / "faked", config | {"model": lie}, lines)
-    assert [f.check for f in check_model(faked, architecture=architecture, ensemble=None)] == ["model", "model"]
+    assert [f.check for f in check_model(faked.config.model, architecture=architecture, ensemble=None)] == [
+        "model",
+        "model",
+    ]
     with pytest.raises(InputError, match=r"the model is not the one that .* certified: its fingerprint is 0000"):
         refuse_other_model(run, "0" * 64)
 

@@ -12,7 +12,7 @@ import pytest
 
 from smoothcert.analysis import Results
 from smoothcert.analysis.settings import Settings
-from smoothcert.present.report import write_report
+from smoothcert.present.report import About, Audited, Example, write_report
 from smoothcert.procedures import ABSTAIN, Certificate
 from smoothcert.procedures.certificate import Decision
 from smoothcert.runs import Record
@@ -197,6 +197,7 @@ def test_picking_a_radius_changes_headline_table_and_classes(opened: Open) -> No
 
 def test_hovering_reads_the_curves_and_a_click_picks(opened: Open) -> None:
     page = opened(small())
+    page.locator("#chart").scroll_into_view_if_needed()
     box = page.locator("#chart > svg").bounding_box()
     width = page.eval_on_selector("#chart > svg", "svg => svg.viewBox.baseVal.width")
     x = box["x"] + (44 + (width - 60) * 0.4 / 1.02) * box["width"] / width  # radius 0.4
@@ -297,6 +298,77 @@ def test_a_thousand_images_open_at_once_and_more_come_in_pages(opened: Open) -> 
     page.wait_for_function("document.querySelector('.card img').naturalWidth === 8")
 
 
+def told() -> About:
+    """Two inputs of run a as pictures, an audit that found something, and how it was made."""
+    grey = [np.full((1, 8, 8), level, np.uint8) for level in (10, 90, 20)]
+    examples = (Example(0, *grey, 0.25), Example(60, grey[0], grey[1]))
+    audit = Audited(False, "7 of 8 records hold: level 1", ("input 30: its radius is 2, its votes allow 1",))
+    return About("2026-01-02T03:04:05+00:00", "smoothcert certify --model net.onnx", audit, examples)
+
+
+def test_the_head_says_how_it_was_made_the_audit_what_it_found_and_pictures_what_noise_does(opened: Open) -> None:
+    page = opened(small(), about={"run a": told()})
+    assert texts(page, "#head dd") == ["2026-01-02T03:04:05+00:00", "smoothcert certify --model net.onnx"]
+    assert "no change smaller than the radius" in page.inner_text(".plainly")
+    assert texts(page, ".audit.fails h3") == ["run a: it does not hold"]
+    assert texts(page, ".audit li") == ["input 30: its radius is 2, its votes allow 1"]
+    first, second = (page.locator(".example").nth(number) for number in (0, 1))
+    assert first.locator("img").count() == 3
+    assert "moved by 0.2500: proved to be answered the same" in first.inner_text()
+    assert second.locator("img").count() == 2
+    assert "nothing is claimed" in second.inner_text()
+    first.locator("button").nth(1).click()
+    assert page.locator("#large").is_visible()
+    assert "with noise" in page.inner_text("#large-words")
+    page.keyboard.press("Escape")
+    assert not page.locator("#large").is_visible()
+    page.get_by_text("What the words on this page mean").click()
+    assert "ACR" in page.inner_text(".words")
+
+
+def test_without_audits_and_examples_nothing_is_said_of_them(opened: Open) -> None:
+    page = opened(small())
+    assert not page.locator("#audits-title").is_visible()
+    assert not page.locator("#examples-title").is_visible()
+    assert texts(page, "#head dd") == []
+
+
+def test_inputs_of_one_class(opened: Open) -> None:
+    page = opened(small())
+    page.select_option("#class", "1")
+    assert sorted(indices(page)) == [0, 10, 40, 60]
+    assert texts(page, "#filters button")[:3] == ["All (4)", "Wrong (1)", "Abstained (1)"]
+    page.get_by_role("button", name="Wrong").click()
+    assert indices(page) == [40]
+    page.select_option("#run", "1")
+    assert page.input_value("#class") == "1", "run b has the class, too"
+    page.select_option("#class", "")
+    page.get_by_role("button", name="All").click()
+    assert len(indices(page)) == 8
+
+
+def test_on_a_phone_the_table_scrolls_and_its_names_stay(opened: Open) -> None:
+    page = opened(small(), viewport=PHONE, radii=[0, 0.25, 0.5, 0.75, 1])
+    name, number = page.locator("#comparison tbody th").first, page.locator("#comparison tbody td").first
+    before = name.bounding_box()["x"], number.bounding_box()["x"]
+    page.eval_on_selector(".scroll", "box => { box.scrollLeft = 120; }")
+    assert page.eval_on_selector(".scroll", "box => box.scrollLeft") == 120
+    assert name.bounding_box()["x"] == before[0]
+    assert number.bounding_box()["x"] == pytest.approx(before[1] - 120, abs=1)
+
+
+def test_ten_thousand_inputs_are_counted_and_not_all_drawn(opened: Open) -> None:
+    rng = np.random.default_rng(0)
+    many = tuple(record(i, 1 + i % 2, 1, float(rng.random()), 100) for i in range(10_000))
+    page = opened([Results("many", many)])
+    assert page.locator(".card").count() == 1000
+    page.select_option("#class", "2")
+    assert page.inner_text("#count") == "Showing the first 1,000 of 5,000 inputs."
+    page.get_by_label("Radius as a number").fill("0.25")
+    assert texts(page, ".class[data-class='2'] .figure") == ["0.0% (0/5000)"]
+    assert page.locator(".card").count() == 1000
+
+
 def test_hostile_names_do_nothing(opened: Open) -> None:
     hostile = Results(
         HOSTILE, small()[0].records, settings=Settings(note=HOSTILE, noise={HOSTILE: HOSTILE}), warnings=(HOSTILE,)
@@ -327,6 +399,6 @@ def test_print_shows_the_configuration_and_hides_the_controls(opened: Open) -> N
     page.set_viewport_size({"width": 700, "height": 1000})  # A4 between its margins
     assert page.evaluate("document.documentElement.scrollWidth") <= 700
     assert not page.locator(".picker").is_visible()
-    assert page.locator("details[open]").count() == 2
+    assert page.locator("#configuration details[open]").count() == 2
     ink = page.evaluate("getComputedStyle(document.body).color")
     assert max(map(int, re.findall(r"\d+", ink))) < 60, "dark ink on paper"

@@ -71,6 +71,8 @@ def subset_votes(tally: Tally, n: int, seed: tuple[int, ...]) -> Tally:
 def _procedure(result: Results) -> FixedDraws:
     """The procedure of the run, rebuilt from its description."""
     described = result.settings.procedure
+    if result.settings.routing is not None:
+        raise InputError(f"{result.name} has a router, whose votes are not computed again; certify at that alpha or n")
     if described is None or any(record.claim is None for record in result.records):
         raise InputError(f"{result.name} keeps no votes to compute anything again from; give a run made by certify")
     procedure = Procedure.from_description(described)

@@ -10,6 +10,7 @@ from itertools import combinations
 from pathlib import Path
 
 from smoothcert.analysis.logs import LARGEST, read_log
+from smoothcert.analysis.routes import routes
 from smoothcert.analysis.settings import Settings
 from smoothcert.analysis.subset import describe_subset
 from smoothcert.core.errors import InputError
@@ -233,6 +234,7 @@ def _agreed(settings: Settings, records: Sequence[Record]) -> Settings:
     alphas, norms, scopes = ({getattr(claim, key) for claim in claims} for key in ("alpha", "norm", "scope"))
     given = sorted({decision.radius for claim in claims for decision in claim.decisions})
     notes = [_through_memory(records)] if Scope.MEMORY in scopes else []
+    notes += [routes(records, settings.routing)] if settings.routing is not None else []
     if given:
         listed = ", ".join(map(str, given))
         notes.append(f"only the given radii were decided ({listed}): ACR and other radii are lower bounds")

@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from scipy import special
-
 from smoothcert.analysis.measures import (
     Interval,
     Share,
@@ -19,6 +17,7 @@ from smoothcert.analysis.measures import (
     right,
 )
 from smoothcert.core.errors import InputError
+from smoothcert.core.lazy import special
 from smoothcert.runs import Record
 
 Gamma = Callable[[float], float]

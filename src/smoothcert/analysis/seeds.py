@@ -104,6 +104,8 @@ def _without_seeds(value: Any) -> Any:
     if isinstance(value, Mapping):
         # A data set keeps its fingerprint: other data are no other seed.
         return {k: v if k == "data" else _without_seeds(v) for k, v in value.items() if k not in VARYING}
+    if isinstance(value, list):
+        return [_without_seeds(item) for item in value]
     return value
 
 

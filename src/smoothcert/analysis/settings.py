@@ -9,7 +9,7 @@ from typing import Any
 
 from smoothcert.core.described import plain
 from smoothcert.core.plugins import Plugin
-from smoothcert.runs import DataConfig, ModelConfig, RunConfig
+from smoothcert.runs import DataConfig, ModelConfig, RoutingConfig, RunConfig
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,6 +22,7 @@ class Settings:
     classifier: Mapping[str, Any] | None = None
     noise: Mapping[str, Any] | None = None
     sigma_search: Mapping[str, Any] | None = None
+    routing: RoutingConfig | None = None
     procedure: Mapping[str, Any] | None = None
     recorded_procedure: Mapping[str, Any] | None = None  # where votes were computed again with another
     fixed_draws: int | None = None  # what `Fixed` would take per input for as much
@@ -45,6 +46,7 @@ class Settings:
             classifier=config.classifier,
             noise=config.noise,
             sigma_search=config.sigma_search,
+            routing=config.routing,
             procedure=config.procedure,
             fixed_draws=config.fixed_draws,
             seed=config.seed,

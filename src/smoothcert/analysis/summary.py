@@ -214,12 +214,12 @@ def _cost_interval(values: Sequence[float | None], seed: int) -> Interval | None
 
 
 def _noise(settings: Settings) -> str | None:
-    """The noise in words, from its description in a run: "gaussian sigma=0.25", "gaussian sigma per input"."""
+    """The noise in words, from its description of a run: "gaussian sigma=0.25", "gaussian sigma per input"."""
     noise = settings.noise
     if noise is None:
         return None
     kind = noise_kind(noise)
     key = "" if kind is None else kind.strength_name
-    own = settings.sigma_search is not None
-    strength = "" if key not in noise else f" {key} per input" if own else f" {key}={noise[key]}"
+    own = "routed" if settings.routing is not None else "per input" if settings.sigma_search is not None else ""
+    strength = "" if key not in noise else f" {key} {own}" if own else f" {key}={noise[key]}"
     return f"{noise.get('name', '')}{strength}".strip() or None

@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import special, stats
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.lazy import special, stats
 
 Array = NDArray[np.float64]
 

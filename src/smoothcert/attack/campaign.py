@@ -18,22 +18,33 @@ from smoothcert.attack.records import AttackConfig, Attacked, Violation
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import device_of
 from smoothcert.core.randomness import generator, input_id
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Routed, Smoothed
 from smoothcert.procedures import Predict, Scope
 from smoothcert.procedures.conversation import check_draws
 from smoothcert.runs import Record, Run
 
 JUDGE = Predict(n=100_000, alpha=1e-6)
 """What it takes to call a certificate false."""
+ALMOST_SURELY = 1 - 1e-9
+"""The level at which any majority is an answer."""
+ROUTE = -1  # stands for the router among the parts of a routed classifier
 NEAR = 0.99  # of a radius: a point as far as that has used it up
+
+
+@dataclass(frozen=True)
+class RoutedAnswer:
+    """An answer, and of a routed classifier the member that gave it."""
+
+    label: int
+    route: int | None = None
 
 
 @dataclass(frozen=True)
 class AttackCampaign:
     """Adversaries, the radii to try beyond what is certified, and how many votes decide whether an answer changed."""
 
-    smoothed: Smoothed
-    judge: Smoothed  # the same with another seed: draws that a point was chosen on do not judge it
+    smoothed: Smoothed | Routed
+    judge: Smoothed | Routed  # the same with another seed: draws that a point was chosen on do not judge it
     adversaries: tuple[str, ...] = ("pgd", "ddn")
     radii: tuple[float, ...] = ()
     effort: AttackEffort = field(default_factory=AttackEffort)
@@ -90,7 +101,7 @@ class AttackCampaign:
             Attacked(
                 r.index,
                 r.label,
-                clean[i],
+                clean[i].label,
                 r.prediction,
                 r.radius,
                 self._with(distances[i], violations[i]),
@@ -107,7 +118,8 @@ class AttackCampaign:
         if not rows:
             return out
         radii = [records[i].radius for i in rows]
-        points, norms, answers = self._points(attack, x[rows], [records[i].prediction for i in rows], radii)
+        away_from = [_claimed(records[i]) for i in rows]
+        points, norms, answers = self._points(attack, x[rows], away_from, radii)
         for i, point, norm, answer in zip(rows, points, norms, answers, strict=True):
             if answer == records[i].prediction:
                 continue
@@ -117,7 +129,7 @@ class AttackCampaign:
         return out
 
     def _beyond(
-        self, attack: Adversary, x: Tensor, clean: Sequence[int], records: Sequence[Record]
+        self, attack: Adversary, x: Tensor, clean: Sequence[RoutedAnswer], records: Sequence[Record]
     ) -> list[float | None]:
         """The norm at the smallest radius that changes the answer; radii that are certified need no trial."""
         out: list[float | None] = [None] * len(records)
@@ -125,39 +137,76 @@ class AttackCampaign:
             rows = [
                 i
                 for i, r in enumerate(records)
-                if out[i] is None and radius > r.radius and clean[i] == _wanted(r, clean[i])
+                if out[i] is None and radius > r.radius and clean[i].label == _wanted(r, clean[i].label)
             ]
             if not rows or not radius:
                 continue
             _, norms, answers = self._points(attack, x[rows], [clean[i] for i in rows], [radius] * len(rows))
             for i, norm, answer in zip(rows, norms, answers, strict=True):
-                if answer != clean[i]:
+                if answer != clean[i].label:
                     out[i] = norm
         return out
 
     def _points(
-        self, attack: Adversary, x: Tensor, away_from: Sequence[int], radii: Sequence[float]
+        self, attack: Adversary, x: Tensor, away_from: Sequence[RoutedAnswer], radii: Sequence[float]
     ) -> tuple[Tensor, list[float], list[int]]:
         """Perturbed inputs, each strictly nearer than its radius, their distances rounded up, and the answers there.
+
+        A routed classifier is attacked in both ways: the chosen member is driven to another class, and, where that does
+        not change the answer, the router to another member.
+        """
+        points, norms, answers = x.clone(), [0.0] * len(x), [one.label for one in away_from]
+        for number in (None, ROUTE):
+            groups: dict[int | None, list[int]] = {}
+            for i, one in enumerate(away_from):
+                if answers[i] == one.label and (number is None or one.route is not None):
+                    groups.setdefault(one.route if number is None else ROUTE, []).append(i)
+            for part, rows in groups.items():
+                goals = [away_from[i].label if part != ROUTE else int(away_from[i].route or 0) for i in rows]
+                limits = [radii[i] for i in rows]
+                found = self._points_of(self._part(part), attack, x[rows], goals, [away_from[i] for i in rows], limits)
+                for i, point, norm, answer in zip(rows, *found, strict=True):
+                    if norms[i] == 0.0 or answer != away_from[i].label:
+                        points[i], norms[i], answers[i] = point, norm, answer
+        return points, norms, answers
+
+    def _part(self, number: int | None) -> Smoothed:
+        """The smoothed classifier whose gradients are followed: a member, the router, or the only one there is."""
+        if not isinstance(self.smoothed, Routed):
+            return self.smoothed
+        return self.smoothed.router if number == ROUTE else list(self.smoothed.members.values())[number or 0]
+
+    def _points_of(
+        self,
+        part: Smoothed,
+        attack: Adversary,
+        x: Tensor,
+        goals: Sequence[int],
+        away_from: Sequence[RoutedAnswer],
+        radii: Sequence[float],
+    ) -> tuple[Tensor, list[float], list[int]]:
+        """The same by the gradients of one part, away from its classes `goals`.
 
         Attacks of smallest norm stop a hair beyond the boundary that some draws show, which may be the near side of the
         true one: where the answer has not changed, the rest of the radius is gone in the same direction.
         """
-        y, eps = torch.tensor(away_from), torch.tensor(radii)
-        model = self.smoothed.model
+        y, eps = torch.tensor(goals), torch.tensor(radii)
+        model = part.model
         assert isinstance(model, nn.Module)
-        deltas = torch.stack([self._deltas(row) for row in x])
-        moved = attack(model, *(tensor.to(self._device) for tensor in (x, y, deltas, eps))).to(x.device)
+        deltas = torch.stack([self._deltas(row, part) for row in x])
+        moved = attack(model, *(tensor.to(device_of(model)) for tensor in (x, y, deltas, eps))).to(x.device)
         limits = torch.tensor(radii, dtype=torch.float64)
-        points, norms = strictly_inside(x, moved, limits, self.smoothed.noise.levels)
-        answers = self._answers(points)
-        rows = [i for i, answer in enumerate(answers) if answer == away_from[i] and 0 < norms[i] < NEAR * radii[i]]
+        points, norms = strictly_inside(x, moved, limits, part.noise.levels)
+        answers = [one.label for one in self._answers(points)]
+        rows = [
+            i for i, answer in enumerate(answers) if answer == away_from[i].label and 0 < norms[i] < NEAR * radii[i]
+        ]
         if rows:
             further = stretched(x[rows], points[rows], limits[rows])
-            ends, far = strictly_inside(x[rows], further, limits[rows], self.smoothed.noise.levels)
+            ends, far = strictly_inside(x[rows], further, limits[rows], part.noise.levels)
             for row, end, norm, answer in zip(rows, ends, far, self._answers(ends), strict=True):
-                if answer != away_from[row]:
-                    points[row], norms[row], answers[row] = end, norm, answer
+                if answer.label != away_from[row].label:
+                    points[row], norms[row], answers[row] = end, norm, answer.label
         return points, norms, answers
 
     def _left_out(self, shape: Sequence[int]) -> dict[str, dict[str, str]]:
@@ -165,19 +214,20 @@ class AttackCampaign:
         parts = {name: left_out(name, self.smoothed.num_classes, shape) for name in self.adversaries}
         return {name: skipped for name, skipped in parts.items() if skipped}
 
-    def _deltas(self, x: Tensor) -> Tensor:
-        stream = generator(self.smoothed.seed, input_id(x), "attack", 0)
+    def _deltas(self, x: Tensor, part: Smoothed) -> Tensor:
+        stream = generator(part.seed, input_id(x), "attack", 0)
         rows = x.expand(self.effort.draws, *x.shape)
-        return self.smoothed.noise.draw(rows, stream) - x  # (m, ...)
+        return part.noise.draw(rows, stream) - x  # (m, ...)
 
-    def _answers(self, x: Tensor) -> list[int]:
-        """The majority vote at each point."""
-        found = self.smoothed.predict(x, Predict(n=self.votes))
-        return [max(range(len(p.votes)), key=p.votes.__getitem__) for p in found]
-
-    @property
-    def _device(self) -> torch.device:
-        return device_of(self.smoothed.model)
+    def _answers(self, x: Tensor) -> list[RoutedAnswer]:
+        """The majority vote at each point; of a router, that of the member which most votes choose."""
+        if not isinstance(self.smoothed, Routed):
+            found = self.smoothed.predict(x, Predict(n=self.votes))
+            return [RoutedAnswer(max(range(len(p.votes)), key=p.votes.__getitem__)) for p in found]
+        return [
+            RoutedAnswer(p.label, None if p.route is None or p.route.abstained else p.route.label)
+            for p in self.smoothed.predict(x, Predict(n=self.votes, alpha=ALMOST_SURELY))
+        ]
 
     @staticmethod
     def _with(distances: dict[str, float | None], violation: Violation | None) -> dict[str, float | None]:
@@ -231,6 +281,12 @@ def strictly_inside(x: Tensor, points: Tensor, radii: Tensor, levels: int | None
         points = (x.double() + moved * shrink.view(-1, *[1] * (x.dim() - 1))).float()
     points = torch.where(far.view(-1, *[1] * (x.dim() - 1)), x, points)
     return points, torch.where(far, 0.0, norms).tolist()
+
+
+def _claimed(record: Record) -> RoutedAnswer:
+    """What is certified, and of a routed classifier who answers."""
+    route = None if record.certificate is None else record.certificate.route
+    return RoutedAnswer(record.prediction, None if route is None else route.label)
 
 
 def _wanted(record: Record, answer: int) -> int:

@@ -8,16 +8,16 @@ a run whose seed or settings were chosen for its luck holds too.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from smoothcert.audit.per_input import searched, weighed
+from smoothcert.audit.routed import check_choice, check_routing, replay_routed
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import loaded_plugins
 from smoothcert.noise import NOISES, Noise
-from smoothcert.noise.base import noise_kind
 from smoothcert.procedures import ABSTAIN, PROCEDURES, Certificate, Procedure
 from smoothcert.procedures.conversation import MOST_DRAWS
 from smoothcert.procedures.replay import DrawsError, replay
@@ -114,9 +114,12 @@ def _plan(run: Run) -> Iterator[Finding]:
     if not 1 <= config.data.distinct <= len(run.planned):
         sentence = f"{config.data.distinct} of the {len(run.planned)} planned inputs are said to be different"
         yield Finding("distinct", sentence)
+    if config.key is not None and not config.key.holds(config.procedure, config.seed):
+        yield Finding("key", "the seed does not follow from the secret key whose hash was published")
     named = config.model.fingerprint
     if named is not None and named != config.fingerprint:
         yield Finding("model", f"the model is named {named[:12]}..., the classifier {str(config.fingerprint)[:12]}...")
+    yield from check_routing(run)
     try:
         _ = config.built_noise
     except InputError as error:
@@ -158,7 +161,7 @@ class _Claims:
         """What does not hold about one record."""
         config, certificate = self.run.config, record.certificate
         assert certificate is not None
-        classes = certificate.answers[0][1].num_classes
+        classes = certificate.answers[0][1].num_classes if certificate.answers else config.num_classes
         if entry.text + b"\n" != self.run.line(record, _previous(entry)):
             yield "form", "the line is not written as certify writes it"
         if record.labelled and not 0 <= record.label < classes:
@@ -170,16 +173,20 @@ class _Claims:
         if certificate.scope is not config.scope:
             said, holds = certificate.scope.value, config.scope.value
             yield "scope", f"the scope is {said!r}, that of the run's settings is {holds!r}"
-        yield from _searched(self.run, certificate)
-        yield from _weighed(self.run, certificate)
+        yield from searched(self.run, certificate)
+        yield from weighed(self.run, certificate)
         yield from self._again(certificate)
 
     def _again(self, certificate: Certificate) -> Iterator[tuple[str, str]]:
         if self.procedure is None:
             yield "replay", "the conversation cannot be held again: the run names no procedure that can be"
             return
+        routing = self.run.config.routing
         try:
-            again = replay(certificate, self.procedure, self._noise(certificate))
+            if routing is None:
+                again = replay(certificate, self.procedure, self._noise(certificate))
+            else:
+                again = replay_routed(certificate, self.procedure, routing)
         except DrawsError as error:
             yield "draws", str(error)
         except (ValueError, ArithmeticError, AssertionError) as error:
@@ -187,6 +194,9 @@ class _Claims:
         else:
             yield from self._differences(certificate.as_drawn(), again)
             yield from _ruled(certificate)
+            if routing is not None and certificate.route is not None and again.route is not None:
+                yield from self._differences(certificate.route, again.route, "router's ")
+                yield from check_choice(certificate, again, routing)
 
     def _noise(self, certificate: Certificate) -> Noise:
         key = json.dumps(certificate.noise, sort_keys=True)
@@ -194,11 +204,11 @@ class _Claims:
             self._noises[key] = Noise.from_description(certificate.noise)
         return self._noises[key]
 
-    def _differences(self, old: Certificate, new: Certificate) -> Iterator[tuple[str, str]]:
+    def _differences(self, old: Certificate, new: Certificate, whose: str = "") -> Iterator[tuple[str, str]]:
         for name in CLAIMS:
             said, holds = getattr(old, name), getattr(new, name)
             if said != holds and (self.exact or not _close(said, holds)):
-                yield name, f"{name} is recorded as {said!r}, its votes give {holds!r}"
+                yield name, f"{whose}{name} is recorded as {said!r}, its votes give {holds!r}"
 
 
 def _previous(entry: Entry) -> str:
@@ -207,41 +217,6 @@ def _previous(entry: Entry) -> str:
         return str(json.loads(entry.text)["previous"])
     except (KeyError, TypeError):
         return ""
-
-
-def _searched(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
-    """Whether the run's search can end at this strength, from where it starts.
-
-    That the search did end there is for whoever has the model.
-    """
-    if run.config.sigma_search is None:
-        return
-    # The engine has torch: only runs with a strength per input wait for it.
-    from smoothcert.engine.sigma import SigmaSearch  # noqa: PLC0415
-
-    kind = noise_kind(certificate.noise)
-    if kind is None:
-        return  # it cannot be replayed either, and is said there
-    name = kind.strength_name
-    try:
-        search = SigmaSearch.from_description(run.config.sigma_search)
-        can_be = search.can_end(float(certificate.noise[name]), float(run.config.noise[name]))
-    except (KeyError, TypeError, ValueError, OverflowError, InputError):
-        can_be = False
-    if not can_be:
-        yield name, f"{name} is {certificate.noise.get(name)!r}, where the search of the run cannot end"
-
-
-def _weighed(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
-    """Whether the weights can be those of an ensemble at one input, where the run has weights per input at all."""
-    about, found = run.config.model, certificate.weights
-    if run.config.own_weights is None:
-        can_be = found is None
-    else:
-        as_many = found is not None and (about.ensemble is None or about.members in (None, len(found)))
-        can_be = found is not None and as_many and math.isclose(math.fsum(found), 1, rel_tol=SAME)
-    if not can_be:
-        yield "weights", f"the weights are {found!r}, which those of the run's members at an input cannot be"
 
 
 def _ruled(certificate: Certificate) -> Iterator[tuple[str, str]]:
@@ -268,6 +243,11 @@ def _close(a: object, b: object) -> bool:
     return abs(a - b) <= SAME * max(abs(a), abs(b))
 
 
+def _said(certificate: Certificate) -> tuple[object, ...]:
+    """All answers, a router's included."""
+    return certificate.answers, None if certificate.route is None else certificate.route.answers
+
+
 def _shared_inputs(run: Run, records: Sequence[Record]) -> Iterator[Finding]:
     """An input's name is its content, and decides its noise: so equal names have equal votes, and are known before."""
     by_name: dict[str, Record] = {}
@@ -277,7 +257,7 @@ def _shared_inputs(run: Run, records: Sequence[Record]) -> Iterator[Finding]:
         first = by_name.setdefault(record.certificate.input_id, record)
         if first is not record:
             assert first.certificate is not None
-            repeats.append((first, record, first.certificate.answers == record.certificate.answers))
+            repeats.append((first, record, _said(first.certificate) == _said(record.certificate)))
     allowed = len(run.planned) - run.config.data.distinct
     if len(records) == len(run.planned) and len(repeats) < allowed:
         sentence = f"{allowed} of the planned inputs are said to repeat another, {len(repeats)} do"

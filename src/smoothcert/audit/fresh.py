@@ -6,18 +6,24 @@ from collections.abc import Iterator, Sequence
 
 from scipy import stats
 
+from smoothcert.audit.parts import parts_of, plainly
 from smoothcert.audit.rebuild import refuse_other_data
 from smoothcert.audit.redraw import LEVEL, Progress, certify_records, drawn_certificate
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
-from smoothcert.engine import Smoothed
+from smoothcert.engine import Routed, Smoothed
 from smoothcert.procedures import Budgeted, Certificate, Fixed, FixedDraws
 from smoothcert.procedures.conversation import BOUND
 from smoothcert.runs import Finding, Record, Run
 
 
 def draw_fresh(
-    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, n: int, on_draws: Progress = lambda _: None
+    run: Run,
+    records: Sequence[Record],
+    smoothed: Smoothed | Routed,
+    data: Dataset,
+    n: int,
+    on_draws: Progress = lambda _: None,
 ) -> tuple[Finding, ...]:
     """Compare n fresh draws per input, of another seed than the run's, with what is recorded.
 
@@ -29,15 +35,18 @@ def draw_fresh(
     if smoothed.seed == run.config.seed:
         raise InputError(f"the seed of fresh draws must not be the run's, {smoothed.seed}; give another")
     refuse_other_data(run, data)
-    procedure = run.config.built_procedure
-    probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, FixedDraws) else Fixed(n0=1, n=n)
-    unbiased = isinstance(procedure, FixedDraws | Budgeted)
-    level = LEVEL / max(1, 3 * len(records))
+    level = LEVEL / max(1, 3 * len(records) * (1 if run.config.routing is None else 2))
     findings: list[Finding] = []
-    for record, fresh in certify_records(records, smoothed, data, probe, on_draws):
-        wrong = [*_contradicted(drawn_certificate(record), fresh, probe, level)]
-        wrong += _unlike(drawn_certificate(record), fresh, level) if unbiased else []
-        findings += [Finding("fresh draws", sentence, record.index) for sentence in wrong]
+    for part in parts_of(run, records, smoothed):
+        procedure = part.plain_procedure
+        probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, FixedDraws) else Fixed(n0=1, n=n)
+        unbiased = isinstance(procedure, FixedDraws | Budgeted)
+        whose = f"{part.name}: " if part.name else ""
+        for record, fresh in certify_records(part.records, part.smoothed, data, probe, on_draws):
+            old = plainly(drawn_certificate(record))
+            wrong = [*_contradicted(old, fresh, probe, level)]
+            wrong += _unlike(old, fresh, level) if unbiased else []
+            findings += [Finding("fresh draws", f"{whose}{sentence}", record.index) for sentence in wrong]
     return tuple(findings)
 
 

@@ -14,13 +14,13 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset
-from smoothcert.engine import Pool, Smoothed
+from smoothcert.engine import Pool, Routed, Smoothed
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.engine.weights import WeightSearch
 from smoothcert.memory.protocol import RegionMemory
 from smoothcert.procedures import FixedDraws
 from smoothcert.procedures.identity import flat, identifying
-from smoothcert.runs import Finding, Run
+from smoothcert.runs import Finding, ModelConfig, Run
 from smoothcert.runs.damage import damaged
 
 
@@ -63,38 +63,55 @@ def rebuild(
         input_range=input_range,
         input_shape=input_shape,
     )
-    now, then = flat(smoothed.describe()), flat(config.classifier)
-    here = config.built_noise.stream_kind(str(now["device"]))
-    if config.stream != here and seed is None:
+    refuse_another(run, smoothed, config.classifier, config.stream, same_draws=seed is None)
+    return smoothed
+
+
+def refuse_another(
+    run: Run, smoothed: Smoothed, classifier: Mapping[str, Any], stream: str, *, same_draws: bool, what: str = "model"
+) -> None:
+    """Refuse a classifier that is not the one described, naming what differs; with `same_draws`, other draws, too."""
+    now, then = flat(smoothed.describe()), flat(classifier)
+    here = smoothed.noise.stream_kind(str(now["device"]))
+    if stream != here and same_draws:
         raise InputError(
-            f"{run.path} was drawn by {config.stream}, and here draws are made by {here}, which are others; "
+            f"{run.path} was drawn by {stream}, and here draws are made by {here}, which are others; "
             f"draw again where the run was made: on {then.get('device')}"
         )
     for name in identifying(then):
         if now.get(name) != then.get(name):
-            raise _other_model(run, name, now.get(name), then.get(name))
-    if config.fingerprint is None:
+            raise other_model(run, name, now.get(name), then.get(name), what)
+    if then.get("fingerprint") is None:
         raise InputError(f"{run.path} certified a function without a fingerprint: nobody can tell whether it is this")
-    return smoothed
 
 
 def refuse_other_model(run: Run, fingerprint: str | None) -> None:
     """Refuse another model than the run's by its fingerprint, before anything else is asked of it."""
     then = run.config.fingerprint
     if then is not None and fingerprint is not None and fingerprint != then:
-        raise _other_model(run, "fingerprint", fingerprint, then)
+        raise other_model(run, "fingerprint", fingerprint, then)
 
 
-def _other_model(run: Run, name: str, now: object, then: object) -> InputError:
+def other_model(run: Run, name: str, now: object, then: object, what: str = "model") -> InputError:
+    """The refusal of another model than the run's."""
     return InputError(
-        f"the model is not the one that {run.path} certified: its {name} is {now}, certified was {then}; "
-        "give that model"
+        f"the {what} is not the one that {run.path} certified: its {name} is {now}, certified was {then}; "
+        f"give that {what}"
     )
 
 
-def other_circumstances(run: Run, smoothed: Smoothed) -> list[str]:
+def other_circumstances(run: Run, smoothed: Smoothed | Routed) -> list[str]:
     """How the same model is run in other circumstances than it was: scores may round otherwise, and ties fall so."""
-    now, then = flat(smoothed.describe()), flat(run.config.classifier)
+    if not isinstance(smoothed, Routed):
+        return differing(smoothed, run.config.classifier)
+    then = run.config.classifier
+    members = [differing(member, then["members"][repr(s)]) for s, member in smoothed.members.items()]
+    return sorted({sentence for found in (differing(smoothed.router, then["router"]), *members) for sentence in found})
+
+
+def differing(smoothed: Smoothed, classifier: Mapping[str, Any]) -> list[str]:
+    """How one classifier is run otherwise than is described."""
+    now, then = flat(smoothed.describe()), flat(classifier)
     return [
         f"{name} is {now.get(name)}, was {then.get(name)}"
         for name in sorted({*now, *then} - set(identifying(then)))
@@ -103,10 +120,9 @@ def other_circumstances(run: Run, smoothed: Smoothed) -> list[str]:
 
 
 def check_model(
-    run: Run, *, architecture: Mapping[str, Any], ensemble: Mapping[str, Any] | None
+    said: ModelConfig, *, architecture: Mapping[str, Any], ensemble: Mapping[str, Any] | None
 ) -> tuple[Finding, ...]:
-    """What the run says of where its model came from, against the model with its fingerprint that is at hand."""
-    said = run.config.model
+    """What a run says of where a model came from, against the model with its fingerprint that is at hand."""
     pairs = {"architecture": (said.architecture, architecture), "ensemble": (said.ensemble, ensemble)}
     return tuple(
         Finding("model", f"run.json calls the model's {name} {plain(then)!r}, it is {plain(now)!r}")
@@ -173,6 +189,6 @@ def check_data(run: Run, data: Dataset) -> tuple[Finding, ...]:
     names = run.config.class_names
     # Names of a model, or of a file, stand where data have only numbers, or nothing, to call their classes by.
     nameless = not datasets.is_numbered(names) and datasets.is_numbered(data.class_names)
-    if names and names != tuple(data.class_names) and not nameless:
+    if names and data.class_names and names != tuple(data.class_names) and not nameless:
         findings.append(Finding("data", "the names of the classes are not those of the data"))
     return tuple(findings)

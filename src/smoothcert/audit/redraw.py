@@ -5,19 +5,19 @@ What follows from the votes is checked without the model (`audit.claims`).
 
 from __future__ import annotations
 
-import dataclasses
 import math
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar
 
 from scipy import stats
 
+from smoothcert.audit.parts import Part, parts_of
 from smoothcert.audit.rebuild import check_data, other_circumstances, refuse_other_data
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
-from smoothcert.engine import SigmaSearch, Smoothed
+from smoothcert.engine import Routed, SigmaSearch, Smoothed
 from smoothcert.engine.weights import NEAR, SAME, apart
 from smoothcert.noise import Noise
 from smoothcert.procedures import (
@@ -25,7 +25,6 @@ from smoothcert.procedures import (
     Ask,
     Certificate,
     Conversation,
-    FixedDraws,
     Geometry,
     Procedure,
 )
@@ -64,7 +63,7 @@ def sample_records(records: Sequence[Record], share: float, seed: int) -> list[R
 
 
 def redraw(
-    run: Run, records: Sequence[Record], smoothed: Smoothed, data: Dataset, on_draws: Progress = lambda _: None
+    run: Run, records: Sequence[Record], smoothed: Smoothed | Routed, data: Dataset, on_draws: Progress = lambda _: None
 ) -> Redrawn:
     """Draw every recorded answer again with the run's model (`rebuild`) and seed, and compare.
 
@@ -74,13 +73,32 @@ def redraw(
     are drawn with it, and the search must find it again, up to near ties at one in twenty.
     """
     refuse_other_data(run, data)
-    procedure = run.config.built_procedure
     otherwise = tuple(other_circumstances(run, smoothed))
     strange = (record.index for record in records if not 0 <= record.index < len(data))
     findings = [Finding("data", f"the data have {len(data)} inputs and not this one", index) for index in strange]
     findings += check_data(run, data)
+    moved = draws = 0
+    for part in parts_of(run, records, smoothed):
+        found = _redraw_part(part, data, otherwise, on_draws)
+        findings += [_named(finding, part.name) for finding in found.findings]
+        moved, draws = moved + found.moved, draws + found.draws
+    if smoothed.search is not None and isinstance(smoothed, Smoothed):
+        findings += _strange_noises(records)
+        findings += _searched(smoothed.search, records, smoothed, data)
+    if isinstance(smoothed, Smoothed) and smoothed.weights is not None:
+        findings += _weighed(records, smoothed, data)
+    return Redrawn(tuple(findings), otherwise, moved, draws)
+
+
+def _named(finding: Finding, part: str) -> Finding:
+    return replace(finding, sentence=f"{part}: {finding.sentence}") if part else finding
+
+
+def _redraw_part(part: Part, data: Dataset, otherwise: tuple[str, ...], on_draws: Progress) -> Redrawn:
+    """What one smoothed classifier has drawn, drawn again."""
+    findings: list[Finding] = []
     moved = draws = raised = lowered = 0
-    for record, again in _draw_recorded(records, smoothed, data, procedure, on_draws):
+    for record, again in _draw_recorded(part, data, on_draws):
         old = drawn_certificate(record)
         draws += again.draws
         findings += [Finding(check, sentence, record.index) for check, sentence in _beside(record, old, again, data)]
@@ -92,16 +110,11 @@ def redraw(
         label = old.candidate
         gained = [a.votes[label] - b.votes[label] for (_, a), (_, b) in zip(old.answers, again.answers, strict=True)]
         raised, lowered = raised + sum(g for g in gained if g > 0), lowered - sum(g for g in gained if g < 0)
-        if fell and (sentence := _claims_more(old, again, procedure)):
+        if fell and (sentence := _claims_more(old, again, part.procedure)):
             findings.append(Finding("votes", sentence, record.index))
     if raised and stats.binom.sf(raised - 1, raised + lowered, 0.5) < LEVEL:
         sentence = f"{raised} votes for the claimed classes are recorded that fell otherwise here, and {lowered} the "
         findings.append(Finding("votes", sentence + "other way round: rounding has no favourite"))
-    if smoothed.search is not None:
-        findings += _strange_noises(records)
-        findings += _searched(smoothed.search, records, smoothed, data)
-    if smoothed.weights is not None:
-        findings += _weighed(records, smoothed, data)
     return Redrawn(tuple(findings), otherwise, moved, draws)
 
 
@@ -222,17 +235,14 @@ class _Recorded(Procedure):
         return self.most_draws()
 
 
-def _draw_recorded(
-    records: Sequence[Record], smoothed: Smoothed, data: Dataset, procedure: Procedure, on_draws: Progress
-) -> Iterator[tuple[Record, Certificate]]:
+def _draw_recorded(part: Part, data: Dataset, on_draws: Progress) -> Iterator[tuple[Record, Certificate]]:
     """Every record with the answers to its own asks; records that asked for the same are drawn together."""
-    beta = procedure.bound.beta if isinstance(procedure, FixedDraws) else None
     alike: dict[tuple[Ask, ...], list[Record]] = {}
-    for record in records:
-        asks = tuple(Ask(purpose, tally.draws, beta) for purpose, tally in drawn_certificate(record).answers)
+    for record in part.records:
+        asks = tuple(Ask(purpose, tally.draws, part.beta) for purpose, tally in drawn_certificate(record).answers)
         alike.setdefault(asks, []).append(record)
     for asks, group in alike.items():
-        yield from certify_records(group, smoothed, data, _Recorded(asks), on_draws)
+        yield from certify_records(group, part.smoothed, data, _Recorded(asks), on_draws)
 
 
 def _moved(old: Certificate, again: Certificate) -> int:
@@ -247,7 +257,7 @@ def _moved(old: Certificate, again: Certificate) -> int:
 def _claims_more(old: Certificate, again: Certificate, procedure: Procedure) -> str:
     """Why the votes that were drawn here do not carry the recorded claim, or ""."""
     try:
-        fresh = replay(dataclasses.replace(old, answers=again.answers), procedure, Noise.from_description(old.noise))
+        fresh = replay(replace(old, answers=again.answers), procedure, Noise.from_description(old.noise))
     except DrawsError:
         return "with the votes that fall otherwise here the procedure would have gone on or stopped elsewhere"
     except InputError as error:

@@ -20,11 +20,13 @@ from smoothcert.cli import (
     predict,
     recipes,
     report,
+    serve,
+    study,
     train,
     verify,
     zoo,
 )
-from smoothcert.cli.choices import ListingCommand
+from smoothcert.cli.choices import ListingCommand, ListingGroup
 from smoothcert.cli.command import DiscreetGroup, command
 from smoothcert.cli.examples import examples
 from smoothcert.cli.output import say
@@ -60,7 +62,7 @@ def _main(
 
 for _command in (
     train.train, recipes.recipes, certify.certify, predict.predict, analyze.analyze, compare.compare, report.report,
-    verify.verify, attack.attack, board.board, zoo.zoo, demo.demo,
+    verify.verify, attack.attack, study.study, board.board, zoo.zoo, demo.demo,
 ):  # fmt: skip
     app.command(cls=ListingCommand, epilog=examples(_command.__name__))(command(_command))
 
@@ -73,6 +75,11 @@ _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_i
 for _look in (memory.info, memory.check, memory.export):
     _memory.command(cls=ListingCommand, epilog=examples(f"memory {_look.__name__}"))(command(_look))
 app.add_typer(_memory, name="memory")
+
+_serve = typer.Typer(cls=ListingGroup, invoke_without_command=True, help=serve.serve.__doc__, epilog=examples("serve"))
+_serve.callback()(command(serve.serve))
+_serve.command(cls=ListingCommand, epilog=examples("serve reveal"))(command(serve.reveal))
+app.add_typer(_serve, name="serve")
 
 
 _model = typer.Typer(help="Models of any format: what one is, one file of it, ONNX of it.", no_args_is_help=True)

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from smoothcert.cli import options as o
+from smoothcert.cli import router_options as r
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say, say_json, show
 
@@ -41,19 +42,21 @@ def attack(
     address: o.Address = None,
     gpus_per_worker: o.GpusPerWorker = None,
     calibration: o.Calibration = None,
+    router: r.Model = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Attack the smoothed classifier: below a certified radius nothing may succeed (status 1 if it does)."""
     from smoothcert.workflows import attack as workflow
     from smoothcert.workflows.choices import PoolChoice
+    from smoothcert.workflows.routing import models_of
     from smoothcert.workflows.terminal import terminal_observer
 
     where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         found = workflow.attack(
-            run, model, adversaries=adversary, radii=o.numbers(radii), steps=steps, draws=draws, votes=votes,
-            limit=limit, out=out, figure=figure, data=o.one_of(data, input_), data_root=data_root, device=device,
-            pool=where, calibration=calibration, observer=observer,
+            run, models_of(model, router), adversaries=adversary, radii=o.numbers(radii), steps=steps, draws=draws,
+            votes=votes, limit=limit, out=out, figure=figure, data=o.one_of(data, input_), data_root=data_root,
+            device=device, pool=where, calibration=calibration, observer=observer,
         )  # fmt: skip
     if as_json:
         say_json(found.to_json(), indent=None)

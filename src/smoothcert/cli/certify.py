@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 from smoothcert.cli import options as o
 from smoothcert.cli import procedure_options as p
+from smoothcert.cli import router_options as r
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say
 from smoothcert.core.errors import InputError
@@ -51,6 +52,19 @@ WeightsDraws = Annotated[int | None, option("Draws that choose the weights. Defa
 WeightsCopies = Annotated[int | None, option("variance: perturbed copies per member. Default: 10.", panel=o.NOISE)]
 WeightsShare = Annotated[float | None, option("variance: share of parameters perturbed. Default: 0.3.", panel=o.NOISE)]
 WeightsSpread = Annotated[float | None, option("variance: size of perturbations. Default: 0.01.", panel=o.NOISE)]
+Each = Annotated[
+    bool,
+    option(
+        "Every member, and every --aggregation of the first 2, 3, ... members, by one pass: a run each, in OUT.",
+        "--each",
+    ),
+]
+Aggregations = Annotated[
+    list[str],
+    option(
+        "Of --each: {aggregations}; with options as in consensus:k=3. Default: the ensemble's own.", "--aggregation"
+    ),
+]
 
 
 def certify(
@@ -67,13 +81,17 @@ def certify(
     sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
     sigma_lr: PerInputRate = None, sigma_span: PerInputSpan = None, weights: Weights = None,
     weights_draws: WeightsDraws = None, weights_copies: WeightsCopies = None, weights_share: WeightsShare = None,
-    weights_spread: WeightsSpread = None, memory: o.MemoryAt = None,
+    weights_spread: WeightsSpread = None, memory: o.MemoryAt = None, router: r.Model = None,
+    router_sigma: r.Strength = None, router_share: r.Share = 0.5, each: Each = False,
+    aggregation: Aggregations = [],  # noqa: B006
 ) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
     from smoothcert.workflows import certify as workflow
+    from smoothcert.workflows.certify_each import certify_each
     from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice, WeightsChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
+    from smoothcert.workflows.routing import models_of
     from smoothcert.workflows.terminal import terminal_observer
 
     source = o.one_of(data, input_)
@@ -83,18 +101,28 @@ def certify(
     how = ProcedureChoice(
         procedure, radius, n, n0, alpha, beta, stages, price, bound, inverse_temperature, runner_up, own["procedure"]
     )
-    where = PoolChoice(pool, workers, address, gpus_per_worker)
+    shared: dict[str, Any] = {
+        "out": out, "procedure": how, "seed": seed, "split": split, "backend": backend, "calibration": calibration,
+        "noise": NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
+        "subset": Subset(start=start, every=every, limit=limit), "batch_size": batch_size, "device": device,
+        "pool": PoolChoice(pool, workers, address, gpus_per_worker), "data_root": data_root,
+        "read": o.reading(resize, crop, label_column, class_names), "command": ["smoothcert", *sys.argv[1:]],
+    }  # fmt: skip
+    if aggregation and not each:
+        raise InputError("--aggregation goes with --each; for one ensemble: smoothcert ensemble make")
+    if each and any(given is not None for given in (sigma_per_input, weights, memory, router)):
+        raise InputError("--each does not go with --sigma-per-input, --weights-per-input, --memory or --router")
     with terminal_observer() as observer:
+        if each:
+            runs = certify_each(model, source, aggregations=aggregation, observer=observer, **shared)
+            say(f"{len(runs)} classifiers certified; see: smoothcert analyze {out}")
+            return
+        search = SearchChoice(sigma_per_input, sigma_steps, sigma_draws, sigma_lr, sigma_span)
+        weighing = WeightsChoice(weights, weights_draws, weights_copies, weights_share, weights_spread)
+        models = models_of(model, router, strength=router_sigma, share=router_share)
         run = workflow.certify(
-            model, source, out=out, procedure=how, seed=seed, split=split,
-            noise=NoiseChoice(noise, sigma, norm, values, grid, own["noise"]),
-            subset=Subset(start=start, every=every, limit=limit),
-            search=SearchChoice(sigma_per_input, sigma_steps, sigma_draws, sigma_lr, sigma_span),
-            weights=WeightsChoice(weights, weights_draws, weights_copies, weights_share, weights_spread),
-            memory=memory, backend=backend, calibration=calibration, batch_size=batch_size, device=device, pool=where,
-            data_root=data_root, read=o.reading(resize, crop, label_column, class_names),
-            command=["smoothcert", *sys.argv[1:]], observer=observer,
-        )  # fmt: skip
+            models, source, search=search, weights=weighing, memory=memory, observer=observer, **shared
+        )
     if input_:
         say(f"{run.certificates()}")
     say(f"{run.outcome.sentence}; see: smoothcert analyze {out}")

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
-from typer.core import TyperCommand
+from typer.core import TyperCommand, TyperGroup
+
+import smoothcert
 
 REGISTRIES = {
     "{figures}": ("smoothcert.present.figures", "FIGURES"),
@@ -15,18 +20,39 @@ REGISTRIES = {
 }
 
 
-class ListingCommand(TyperCommand):
-    """A command in whose help `{figures}`, `{noises}`, ... stand for the names that are registered."""
+class _Listing:
+    """Fills names into the help of what it is mixed into."""
+
+    params: list[Any]
 
     def format_help(self, ctx: Any, formatter: Any) -> None:
         """The help, with names filled in."""
         for parameter in self.params:
-            parameter.help = _filled(getattr(parameter, "help", None))  # type: ignore[attr-defined]
-        super().format_help(ctx, formatter)
+            parameter.help = filled(getattr(parameter, "help", None))
+        super().format_help(ctx, formatter)  # type: ignore[misc]
 
 
-def _filled(text: str | None) -> str | None:
+class ListingCommand(_Listing, TyperCommand):
+    """A command in whose help `{figures}`, `{noises}`, ... stand for the names that are registered."""
+
+
+class ListingGroup(_Listing, TyperGroup):
+    """The same of a command that has commands below it."""
+
+
+def filled(text: str | None) -> str | None:
+    """A help text with the registered names in the places of `{figures}`, `{noises}`, ..."""
     for place, (module, registry) in REGISTRIES.items():
         if text and place in text:
-            text = text.replace(place, ", ".join(getattr(import_module(module), registry)))
+            text = text.replace(place, ", ".join(_names(module, registry)))
     return text
+
+
+def _names(module: str, registry: str) -> list[str]:
+    """What is registered. Where files say it in so many words, they are read and not run: figures wait for numpy."""
+    folder = Path(smoothcert.__file__).parent.joinpath(*module.split(".")[1:])
+    if module not in sys.modules and folder.is_dir():
+        sources = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
+        if found := re.findall(rf'^@{registry}\.named\("(.+)"\)$', sources, re.M):
+            return found
+    return list(getattr(import_module(module), registry))

@@ -24,8 +24,17 @@ EXAMPLES = {
         "attack --run runs/a --model net.safetensors --figure attack.png",
         "attack --run runs/a --model net.safetensors --attack autoattack --limit 100",
     ),
+    "study": (
+        "study digits --out studies/digits",
+        "study macer-1 --scale mnist --set objective.draws=1,4,16 --out sweep",
+    ),
     "board": ("board runs/a", "board runs/a runs/b --radii 0.25,0.5"),
     "zoo": ("zoo", "zoo mnist-0.50"),
+    "serve": (
+        "serve --model net.safetensors --run runs/a --out served",
+        "serve --model net.safetensors --sigma 0.25 --radius 0.5 --memory regions.sqlite --port 9000",
+    ),
+    "serve reveal": ("serve reveal served", "serve reveal /srv/smoothcert/served"),
     "demo": ("demo", "demo --limit 20 --out show"),
     "model import": (
         "model import checkpoint.pth.tar --arch cifar-resnet110 --sigma 0.25 --out net.safetensors",

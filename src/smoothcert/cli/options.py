@@ -25,7 +25,8 @@ Model = Annotated[
     list[Path],
     option(
         "net.safetensors, ensemble.json, net.onnx, a TorchScript or torch.export file, checkpoint.pth.tar, a Hugging "
-        "Face folder, my_models.py:net or package.module:net (code that is run); several of them vote softly.",
+        "Face folder, my_models.py:net or package.module:net (code that is run); several of them vote softly. With "
+        "--router STRENGTH=MODEL, as in 0.25=net.safetensors.",
         "--model",
     ),
 ]

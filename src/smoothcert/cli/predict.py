@@ -9,6 +9,7 @@ import typer
 
 from smoothcert.cli import options as o
 from smoothcert.cli import procedure_options as p
+from smoothcert.cli import router_options as r
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say, say_json
 from smoothcert.core.errors import InputError
@@ -32,7 +33,7 @@ def predict(
     device: o.Device = None, workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
     gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager",
     calibration: o.Calibration = None, data_root: o.DataRoot = None, memory: o.MemoryAt = None,
-    as_json: o.AsJson = False,
+    router: r.Model = None, router_sigma: r.Strength = None, as_json: o.AsJson = False,
 ) -> None:  # fmt: skip
     """Answer with the smoothed classifier, or abstain where two classes are too close."""
     from smoothcert.procedures import Predict
@@ -40,6 +41,7 @@ def predict(
     from smoothcert.workflows import predict as workflow
     from smoothcert.workflows.choices import NoiseChoice, PoolChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
+    from smoothcert.workflows.routing import models_of
     from smoothcert.workflows.terminal import terminal_observer
 
     _refuse_given(context, SETTLED_BY_RUN if run is not None else (), "does not go with --run, which names it")
@@ -53,7 +55,8 @@ def predict(
     where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         found = workflow.predict(
-            model, input_, run=run, procedure=how, memory=memory, calibration=calibration, device=device,
+            models_of(model, router, strength=router_sigma), input_, run=run,
+            procedure=how, memory=memory, calibration=calibration, device=device,
             running=None if run is not None else chosen, seed=given_seed, pool=where, data_root=data_root,
             read=o.reading(resize, crop, class_names=class_names), observer=observer,
         )  # fmt: skip

@@ -23,6 +23,7 @@ def report(
     data_root: o.DataRoot = None,
     images: Annotated[bool, option("Show the images themselves.", "--images/--no-images")] = True,
     radii: o.Radii = None,
+    audit: Annotated[list[Path], option("What verify --json printed of a run; may be repeated.")] = [],  # noqa: B006
 ) -> None:
     """Write one self-contained page: what is certified, curves, classes, every input; opens offline."""
     from smoothcert.workflows import report as workflow
@@ -31,6 +32,6 @@ def report(
     with terminal_observer() as observer:
         workflow.report(
             sources, out, data=o.one_of(data, input_), data_root=data_root, images=images, radii=o.numbers(radii),
-            observer=observer,
+            audits=audit, observer=observer,
         )  # fmt: skip
     say(f"The report is in {out}; open it in any browser: {out.resolve().as_uri()}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -31,6 +31,14 @@ Accumulate = Annotated[
 ]
 Init = Annotated[Path | None, option("Checkpoint of the same network whose weights are the first ones: fine-tuning.")]
 KeepEvery = Annotated[int | None, option("Keep the model after every so many epochs: OUT/epoch-0010.safetensors.")]
+Router = Annotated[
+    bool,
+    option("Train a router, which chooses between the models of --model; take a consistency recipe.", "--router"),
+]
+Members = Annotated[
+    list[Path], option("Of --router: a model for each strength, as in 0.25=net.safetensors; repeat it.", "--model")
+]
+LabelDraws = Annotated[int, option("Of --router: noisy copies of each input behind its label.", "--label-draws")]
 Jobs = Annotated[int | None, option("Members trained side by side. Default: as many as cores; 1 on a GPU.")]
 
 
@@ -54,6 +62,9 @@ def train(
     ] = "processes",
     address: o.Address = None,
     gpus_per_worker: o.GpusPerWorker = None,
+    router: Router = False,
+    model: Members = [],  # noqa: B006
+    label_draws: LabelDraws = 16,
 ) -> None:
     """Train by a recipe. Under torchrun, all processes train one model together."""
     from smoothcert.workflows.choices import PoolChoice
@@ -63,6 +74,10 @@ def train(
 
     chosen = adapted(recipe, changes, epochs=epochs, accumulate=accumulate)
     one, several = _seeds(seed, seeds)
+    if router or model:
+        _refuse_for_routers(router, several is not None or init is not None or keep_every is not None)
+        _train_router(chosen, model, out, data, data_root, one, label_draws, device, save_every)
+        return
     with terminal_observer() as observer:
         trained = train_seeds(
             chosen, out=out, seed=one, seeds=several, data=data, data_root=data_root, device=device, jobs=jobs,
@@ -77,6 +92,31 @@ def train(
             say(f"see: smoothcert ensemble make --aggregation denoised {made}")
         else:
             say(f"see: smoothcert certify --model {member.model} --data {member.training.data} --out RUN")
+
+
+def _train_router(
+    recipe: Any, models: list[Path], out: Path, data: str | None, data_root: Path | None, seed: int, draws: int,
+    device: str | None, save_every: float,
+) -> None:  # fmt: skip
+    from smoothcert.workflows.routing import members_of
+    from smoothcert.workflows.terminal import terminal_observer
+    from smoothcert.workflows.train_router import train_router
+
+    with terminal_observer() as observer:
+        found = train_router(
+            recipe, members_of(models), out=out, data=data, data_root=data_root, seed=seed, draws=draws, device=device,
+            save_every=save_every, observer=observer,
+        )  # fmt: skip
+    say(f"{'trained' if found.new else 'already trained'}: {found.model}; {found.sentence}")
+    members = " ".join(f"--model {model}" for model in models)
+    say(f"see: smoothcert certify --router {found.model} {members} --data {data or recipe.data} --out RUN")
+
+
+def _refuse_for_routers(router: bool, more: bool) -> None:
+    if not router:
+        raise InputError("--model goes with --router, which chooses between models; give both, or leave it out")
+    if more:
+        raise InputError("--seeds, --init and --keep-every do not go with --router; leave them out")
 
 
 def _seeds(seed: int | None, seeds: str | None) -> tuple[int, list[int] | None]:

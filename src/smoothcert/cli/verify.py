@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Column, Table
 
 from smoothcert.cli import options as o
+from smoothcert.cli import router_options as r
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say, say_json, show
 
@@ -38,17 +39,20 @@ def verify(
     gpus_per_worker: o.GpusPerWorker = None,
     calibration: o.Calibration = None,
     memory: o.MemoryAt = None,
+    router: r.Model = None,
     as_json: o.AsJson = False,
 ) -> None:
     """Check a run: every claim again from its votes; with --model the votes again. Status 1: not all holds."""
     from smoothcert.workflows import verify as workflow
     from smoothcert.workflows.choices import PoolChoice
+    from smoothcert.workflows.routing import models_of
     from smoothcert.workflows.terminal import terminal_observer
 
     where = PoolChoice(pool, workers, address, gpus_per_worker)
     with terminal_observer() as observer:
         found = workflow.verify(
-            run, model=model or None, data=o.one_of(data, input_), data_root=data_root, share=share, fresh=fresh,
+            run, model=models_of(model, router) if model or router else None,
+            data=o.one_of(data, input_), data_root=data_root, share=share, fresh=fresh,
             pick=pick, device=device, pool=where, calibration=calibration, memory=memory, observer=observer,
         )  # fmt: skip
     if as_json:

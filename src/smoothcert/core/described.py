@@ -20,6 +20,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.registry import Registry
 
 T = TypeVar("T")
+IF_ANY = "if any"
 
 
 class Described:
@@ -62,10 +63,13 @@ class Described:
 
 
 def fields_of(thing: Any) -> dict[str, Any]:
-    """The fields of a dataclass, JSON-able; those with `metadata={"described": False}` are left out."""
-    return {
-        f.name: plain(getattr(thing, f.name)) for f in dataclasses.fields(thing) if f.metadata.get("described", True)
-    }
+    """The fields of a dataclass, JSON-able; those with `metadata={"described": False}` are left out.
+
+    Those with `metadata={"described": IF_ANY}` are left out where they are None: what had no such field stays the same.
+    """
+    kept = {f.name: f.metadata.get("described", True) for f in dataclasses.fields(thing)}
+    found = {name: plain(getattr(thing, name)) for name, how in kept.items() if how}
+    return {name: value for name, value in found.items() if value is not None or kept[name] != IF_ANY}
 
 
 def plain(value: Any) -> Any:

@@ -67,6 +67,10 @@ class Dataset:
                 array.flags.writeable = False
                 object.__setattr__(self, name, array)
 
+    def __repr__(self) -> str:
+        kind = f"{len(self.inputs)} inputs of shape {tuple(self.inputs.shape[1:])} ({self.inputs.dtype})"
+        return f"Dataset({self.name!r}, {self.split!r}: {kind}, {self.num_classes} classes)"
+
     def _check_inputs(self) -> None:
         inputs, images = self.inputs, self.inputs.dtype == np.uint8
         if not images and inputs.dtype != np.float32:

@@ -37,7 +37,8 @@ class FixedFunctionCheck:
         """Raise InputError, or return."""
         rows, device = min(compiled.task.rows, CHECKED), compiled.device
         with torch.autocast(device.type, enabled=False), explained(compiled.model, rows, compiled.shape):
-            check_fixed(runner, _draws(self, CHECKED, device), rows, compiled.num_classes)
+            draws = _draws(self, CHECKED, device)
+            check_fixed(runner, draws, rows, compiled.num_classes, compiled.classifiers)
 
 
 @dataclass(frozen=True, eq=False)

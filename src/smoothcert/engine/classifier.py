@@ -78,7 +78,7 @@ def describe(model: Model) -> dict[str, Any]:
 
 
 @torch.inference_mode()
-def check_fixed(model: Model, batch: Tensor, rows_per_call: int, num_classes: int) -> None:
+def check_fixed(model: Model, batch: Tensor, rows_per_call: int, num_classes: int, classifiers: int = 1) -> None:
     """Refuse a model whose answer is not a fixed function of one input, or not (batch, num_classes) finite numbers.
 
     The batch is run again, and again in smaller parts, and in the company of strangers: dropout left on, and whatever
@@ -87,7 +87,14 @@ def check_fixed(model: Model, batch: Tensor, rows_per_call: int, num_classes: in
 
     It is a probe, not a proof. It cannot see what only shows later or elsewhere: a model that counts its calls, reads
     the clock or a file, or recognises these inputs. That f is one fixed function remains the promise of who gives it.
+
+    `num_classes` scores may be those of several `classifiers`, one after another: each is looked at by itself.
     """
+
+    def require_same(once: Tensor, again: Tensor, when: str) -> None:
+        width = num_classes // classifiers
+        for own, own_again in zip(torch.split(once, width, dim=1), torch.split(again, width, dim=1), strict=True):
+            _require_same(own, own_again, when)
 
     def run(rows: Tensor, size: int) -> Tensor:
         parts = torch.split(rows.clone(), size)  # a clone, because a model may work in place
@@ -97,14 +104,14 @@ def check_fixed(model: Model, batch: Tensor, rows_per_call: int, num_classes: in
     once = run(batch, size)
     if not bool(torch.isfinite(once).all()):
         raise InputError("model gives scores that are not finite (NaN or infinite); smoothing needs finite scores")
-    _require_same(once, run(batch, size), "when run again")
-    _require_same(once, run(batch, max(1, size // 2)), "when run again in smaller batches")
+    require_same(once, run(batch, size), "when run again")
+    require_same(once, run(batch, max(1, size // 2)), "when run again in smaller batches")
     low, high = batch.min(), batch.max()
     for stranger in (low - (high - low), high + (high - low), None):
         mixed = batch.clone()
         mixed[1::2] = -3 * batch[1::2].flip(0) if stranger is None else stranger
         found = run(mixed.flip(0), size).flip(0)  # at other places, too
-        _require_same(once[::2], found[::2], "in the company of other inputs")
+        require_same(once[::2], found[::2], "in the company of other inputs")
 
 
 def _require_same(once: Tensor, again: Tensor, when: str) -> None:

@@ -23,6 +23,7 @@ from smoothcert.engine.model_watch import ModelWatch
 from smoothcert.engine.pools.base import refuse_another_identity
 from smoothcert.engine.pools.threads import default_workers
 from smoothcert.models import Foreign, fingerprint
+from smoothcert.models.ensembles import SideBySide
 from smoothcert.noise import Noise
 
 CALIBRATION_ROWS = 512
@@ -77,6 +78,11 @@ class Compiled:
     def rows(self) -> int:
         """Of one call."""
         return self.executable.rows or self.task.rows
+
+    @property
+    def classifiers(self) -> int:
+        """How many classifiers its scores are of, one after another."""
+        return len(self.model.classifiers) if isinstance(self.model, SideBySide) else 1
 
     @property
     def padded(self) -> bool:

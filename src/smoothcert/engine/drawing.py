@@ -4,19 +4,21 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import TypeVar
+from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
 from torch import Tensor, nn
 
+from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import input_id
 from smoothcert.engine.checks import FixedFunctionCheck, PackingCheck, SplitCheck
 from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Session
+from smoothcert.engine.pools.watched import WatchedSession
 from smoothcert.engine.sampler import InputProgress, Sampler
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.engine.weights import WeightSearch
@@ -62,6 +64,12 @@ class Drawing:
         with self.pool.open(self.compiled) as session:
             self._check(session, batch[0], self.noise.for_inputs(batch))
 
+    def packs(self, x: Tensor) -> bool:
+        """Whether a row gets the same scores, to the last bit, at any place and in any company: on draws around x."""
+        with self.pool.open(self.compiled) as session:
+            (found,) = session.map([PackingCheck(x.clone(), self.noise.for_inputs(x[None]), self.seed)])
+        return bool(found)
+
     def noises(self, batch: Tensor) -> list[Noise]:
         """The noise of each input."""
         with self.pool.open(self.compiled) as session:
@@ -84,40 +92,81 @@ class Drawing:
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
         """(row, answer) as soon as each is there, with all that a conversation cannot know filled in."""
+
+        def begin(row: int, x: Tensor, noise: Noise) -> InputProgress[Result]:
+            own = self._weights(x, noise) if weights is None else tuple(weights[row])
+            return InputProgress(row, x, noise, input_id(x), conversation(noise), weights=own)
+
+        for progress, answer in self.held(batch, begin, member_calls, noises=noises, on_draws=on_draws):
+            filled = self.filled(answer, progress.noise, progress.input_id, self.seed)
+            yield progress.row, dataclasses.replace(filled, weights=progress.weights)
+
+    def held(
+        self,
+        batch: Tensor,
+        begin: Callable[[int, Tensor, Noise], InputProgress[Result]],
+        member_calls: MemberCalls,
+        *,
+        noises: Sequence[Noise] | None = None,
+        on_draws: Callable[[int], None] = lambda _: None,
+    ) -> Iterator[tuple[InputProgress[Result], Result]]:
+        """The conversations that are begun about each input, and their answers, as soon as each is there."""
         given = [noise.for_inputs(batch[row : row + 1]) for row, noise in enumerate(noises or ())]
-        first_call = self.compiled not in self.checked
         with self.pool.open(self.compiled) as session:
-            noise = given[0] if given else self.noise.for_inputs(batch)
-            self._check(session, batch[0], noise)
-            sampler = Sampler(
-                session=session,
-                seed=self.seed,
-                rows_per_call=self.compiled.rows,
-                # Weights of its own are another function for every input.
-                packed=self.weighing is None and self._packed(session, batch, noise, first_call=first_call),
-                call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
-                member_calls=member_calls,
-            )
+            sampler = self._sampler(session, batch, given[0] if given else self.noise.for_inputs(batch), member_calls)
 
             def inputs() -> Iterator[InputProgress[Result]]:
                 for row, (x, found) in enumerate(zip(batch, given or self._noises(session, batch), strict=True)):
                     noise = found.at(x)
-                    own = self._weights(x, found) if weights is None else tuple(weights[row])
                     # A clone, because a row of a batch would carry the whole batch along to another process.
-                    yield InputProgress(row, x.clone(), noise, input_id(x), conversation(noise), own)
+                    yield begin(row, x.clone(), noise)
 
-            for progress, answer in sampler.run(inputs(), on_draws):
-                yield progress.row, self._filled(progress, answer)
+            yield from sampler.run(inputs(), on_draws)
 
-    def _filled(self, progress: InputProgress[Result], answer: Result) -> Result:
+    def conversations(
+        self,
+        example: Tensor,
+        inputs: Iterable[InputProgress[Result]],
+        *,
+        on_batch: Callable[[int, int], None] = lambda rows, of: None,
+    ) -> Iterator[tuple[InputProgress[Result], Result]]:
+        """Each conversation that `inputs` bring, with its answer as soon as it is there; until they bring none.
+
+        `example` are inputs, (B, ...), to look at the model with: two, if several will be asked about at once.
+        `on_batch` hears of every batch that is handed out how many rows it has, and how many it has room for.
+        """
+        if self.weighing is not None:
+            raise InputError("conversations of others cannot have weights per input; give the ensemble fixed weights")
+        with self.pool.open(self.compiled) as session:
+            watched = WatchedSession(session, on_batch)
+            sampler = self._sampler(watched, example, self.noise.for_inputs(example), MemberCalls())
+            yield from sampler.run(inputs, lambda _: None)
+
+    def _sampler(self, session: Session, batch: Tensor, noise: Noise, member_calls: MemberCalls) -> Sampler:
+        """For inputs like those of the batch, after a look at the model."""
+        first_call = self.compiled not in self.checked
+        self._check(session, batch[0], noise)
+        return Sampler(
+            session=session,
+            seed=self.seed,
+            rows_per_call=self.compiled.rows,
+            # Weights of its own are another function for every input.
+            packed=self.weighing is None and self._packed(session, batch, noise, first_call=first_call),
+            call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
+            member_calls=member_calls,
+        )
+
+    def filled(
+        self, answer: Result, noise: Noise, input_id: str, seed: int, classifier: Mapping[str, Any] | None = None
+    ) -> Result:
+        """The answer with what a conversation cannot know; of the compiled classifier, if of no other."""
         return dataclasses.replace(
             answer,
-            noise=progress.noise.describe(),
-            classifier=self.compiled.description,
-            seed=self.seed,
-            stream=progress.noise.stream_kind(self.compiled.device),
-            input_id=progress.input_id,
-            weights=progress.weights,
+            noise=noise.describe(),
+            classifier=self.compiled.description if classifier is None else classifier,
+            seed=seed,
+            stream=noise.stream_kind(self.compiled.device),
+            input_id=input_id,
         )
 
     def _check(self, session: Session, x: Tensor, noise: Noise) -> None:

@@ -68,7 +68,7 @@ class Counts:
     """What a batch came to.
 
     Args:
-        votes: (pieces, C).
+        votes: (pieces, C); of several classifiers, one after another, (pieces, J * C).
         scores: (pieces, 2, C) sums and sums of squares, in units; None where no piece wants them.
         member_calls: of an ensemble, how many noisy inputs each member was asked about.
     """
@@ -107,7 +107,7 @@ class Batch:
                 scores = torch.cat([score(sized, part, classes) for part in torch.split(noisy, self.rows_per_call)])
         after = getattr(runner, "member_calls", ())
         calls = tuple(b - a for a, b in zip(before, after, strict=True))
-        return Counts(*count(scores, self.pieces), calls)
+        return Counts(*count(scores, self.pieces, compiled.classifiers), calls)
 
     def _draw(self, device: torch.device) -> Tensor:
         """The noisy inputs of all pieces, (rows of all, ...)."""
@@ -118,25 +118,30 @@ class Batch:
         return noisy
 
 
-def count(scores: Tensor, pieces: Sequence[Piece]) -> tuple[Whole, Whole | None]:
+def count(scores: Tensor, pieces: Sequence[Piece], classifiers: int = 1) -> tuple[Whole, Whole | None]:
     """Votes and, where they are wanted, sums of scores, by piece: scores (rows of all pieces, C) are fetched once.
+
+    Of several classifiers scores are (rows of all pieces, J * C), and each has a vote for every row.
 
     On the CPU by numpy: threads of torch would wait for each other longer than it takes.
     """
     found: NDArray[Any] = scores.cpu().numpy() if scores.dtype != torch.bfloat16 else scores.float().cpu().numpy()
-    classes, sizes = found.shape[1], [piece.rows for piece in pieces]
+    width, sizes = found.shape[1], [piece.rows for piece in pieces]
     if not np.isfinite(found).all():
         raise _broken()
-    answers = found.argmax(axis=1)  # (rows of all,)
+    answers = found.reshape(len(found), classifiers, -1).argmax(axis=2)  # (rows of all, J)
+    if classifiers > 1:
+        answers += np.arange(0, width, width // classifiers)
     if len(sizes) > 1:
-        answers += np.repeat(np.arange(0, len(sizes) * classes, classes), sizes)
-    votes = np.bincount(answers, minlength=len(sizes) * classes).reshape(len(sizes), classes)
+        answers += np.repeat(np.arange(0, len(sizes) * width, width), sizes)[:, None]
+    votes = np.bincount(answers.ravel(), minlength=len(sizes) * width).reshape(len(sizes), width)
     if all(piece.inverse_temperature is None for piece in pieces):
         return votes, None
-    soft = np.zeros((len(sizes), 2, classes), dtype=np.int64)
+    soft = np.zeros((len(sizes), 2, width), dtype=np.int64)
     for number, (piece, part) in enumerate(zip(pieces, torch.split(scores, sizes), strict=True)):
         if piece.inverse_temperature is not None:
-            soft[number] = _soft(part, piece.inverse_temperature)
+            own = torch.split(part, width // classifiers, dim=1)
+            soft[number] = np.concatenate([_soft(one, piece.inverse_temperature) for one in own], axis=1)
     return votes, soft
 
 

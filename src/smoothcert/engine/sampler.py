@@ -47,6 +47,7 @@ class InputProgress(Generic[Answer]):
     unsent: int = 0  # draws of the current request that were not handed out
     used: dict[str, int] = field(default_factory=dict)  # draws handed out so far, by purpose
     answers: list[tuple[str, Tally]] = field(default_factory=list)  # all so far, for the record
+    seed: int | None = None  # of its draws; None: the sampler's
 
     def request(self, ask: Ask) -> None:
         """Begin a new request. A purpose goes on where it stopped: no draw is ever used twice."""
@@ -59,7 +60,19 @@ class InputProgress(Generic[Answer]):
         first = self.used.get(purpose, 0)
         self.unsent -= rows
         self.used[purpose] = first + rows
+        seed = seed if self.seed is None else self.seed
         return Piece(self.x, self.input_id, self.noise, seed, purpose, self.ask.beta, first, rows, self.weights)
+
+    def hear(self) -> Answer | None:
+        """Tell the conversation what its draws said: its answer, or None if it asks for more."""
+        assert self.tally is not None
+        self.answers.append((self.ask.purpose, answered(self.ask, self.tally)))
+        try:
+            self.request(self.conversation.send(self.tally))
+            return None
+        except StopIteration as stop:
+            answer: Answer = replace(stop.value, answers=tuple(self.answers))
+            return answer
 
     def count(self, counts: Whole, rows: int) -> None:
         """Add what some draws came to; before 64 bits might not do, Python's integers take over."""
@@ -104,19 +117,13 @@ class Sampler:
             for progress, rows, found in queue.take_back(work, counts):
                 on_draws(rows)
                 progress.count(found, rows)
-                if not progress.missing:
-                    yield from self._answer(progress, queue.ready)
-
-    def _answer(
-        self, progress: InputProgress[Answer], ready: deque[InputProgress[Answer]]
-    ) -> Iterator[tuple[InputProgress[Answer], Answer]]:
-        assert progress.tally is not None
-        progress.answers.append((progress.ask.purpose, answered(progress.ask, progress.tally)))
-        try:
-            progress.request(progress.conversation.send(progress.tally))
-            ready.appendleft(progress)
-        except StopIteration as stop:
-            yield progress, replace(stop.value, answers=tuple(progress.answers))
+                if progress.missing:
+                    continue
+                answer = progress.hear()
+                if answer is None:
+                    queue.ready.appendleft(progress)
+                else:
+                    yield progress, answer
 
 
 Sent = tuple[InputProgress[Any], Piece]

@@ -95,7 +95,7 @@ class Smoothed:
         self._input_range = input_range
         self._input_shape = None if input_shape is None else tuple(input_shape)
         self._backend = backend
-        self._calibration = None if calibration is None else self._batch(calibration)
+        self._calibration = None if calibration is None else self.as_batch(calibration)
         check_backend(backend, model, self._device, self._calibration)
         self._rows = batch_size
         self._compiler, self._checked = self._new_compiler()
@@ -176,12 +176,12 @@ class Smoothed:
 
         How it is run may depend on the shape of inputs: then give `input_shape` to `Smoothed`, or inputs like x.
         """
-        shape = self._input_shape if x is None else tuple(self._batch(x).shape[1:])
+        shape = self._input_shape if x is None else tuple(self.as_batch(x).shape[1:])
         return self._compiler.compile(shape).description
 
     def check(self, x: Inputs) -> None:
         """Refuse inputs or a model that cannot be certified, at the price of some hundred draws of the first one."""
-        batch = self._batch(x)
+        batch = self.as_batch(x)
         self._drawing(self.compile(batch.shape[1:])).check(batch)
 
     def certify(
@@ -200,7 +200,7 @@ class Smoothed:
         """
         answers = self.certifying(x, procedure, noises=noises, member_calls=member_calls)
         ordered = (answer for _, answer in sorted(answers, key=lambda pair: pair[0]))
-        return Certificates(ordered, images=self._batch(x).cpu().numpy())
+        return Certificates(ordered, images=self.as_batch(x).cpu().numpy())
 
     def predict(
         self, x: Inputs, procedure: Predict | None = None, *, member_calls: MemberCalls | None = None
@@ -210,7 +210,7 @@ class Smoothed:
         `member_calls`: as of `certifying`.
         """
         procedure = procedure or Predict()
-        batch = self._batch(x)
+        batch = self.as_batch(x)
         compiled = self.compile(batch.shape[1:])
         calls = MemberCalls() if member_calls is None else member_calls
 
@@ -248,7 +248,7 @@ class Smoothed:
         that has changed since then is refused, instead of being compiled anew.
         """
         procedure = procedure or Fixed()
-        batch = self._batch(x)
+        batch = self.as_batch(x)
         check_own(len(batch), noises, weights, self._weights)
         compiled = self._current(batch, compiled)
         calls = MemberCalls() if member_calls is None else member_calls
@@ -263,19 +263,22 @@ class Smoothed:
         self._memory.check_owner(about["classifier"], about["noise"], batch.shape[1:])
         yield from insert_in_order(self._memory, batch, scoped)
 
+    def drawing(self, example: Inputs) -> Drawing:
+        """What draws around inputs like `example`, for conversations that somebody else brings (`engine.live`)."""
+        return self._drawing(self.compile(self.as_batch(example).shape[1:]))
+
     def noises(self, x: Inputs) -> list[Noise]:
         """The noise of each input: what the search finds, or that of all. A function of the seed, the input and f."""
-        batch = self._batch(x)
+        batch = self.as_batch(x)
         return self._drawing(self.compile(batch.shape[1:])).noises(batch)
 
     def own_weights(self, x: Inputs) -> list[tuple[float, ...]]:
         """The weights of each input, of a classifier that finds them. A function of the seed, the input and f."""
-        batch = self._batch(x)
+        batch = self.as_batch(x)
         return self._drawing(self.compile(batch.shape[1:])).weights(batch)
 
     def _scope(self, noises: Sequence[Noise] | None) -> Scope:
-        one_for_all = noises is None and self._search is None and self._weights is None
-        return Scope.FIXED if one_for_all else Scope.OWN
+        return Scope.OWN if any(one is not None for one in (noises, self._search, self._weights)) else Scope.FIXED
 
     def _about(self, compiled: Compiled, batch: Tensor) -> dict[str, Any]:
         noise = self._noise.for_inputs(batch).describe()
@@ -292,5 +295,6 @@ class Smoothed:
     def _drawing(self, compiled: Compiled) -> Drawing:
         return Drawing(compiled, self._pool, self._noise, self._seed, self._search, self._weights, self._checked)
 
-    def _batch(self, x: Inputs) -> Tensor:
+    def as_batch(self, x: Inputs) -> Tensor:
+        """Inputs as float32 (B, ...), a copy; refused where they cannot be what was meant."""
         return as_batch(x, self._input_shape, self._input_range)

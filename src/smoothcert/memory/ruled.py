@@ -21,7 +21,8 @@ def about(certificate: Certificate) -> dict[str, Any]:
         "draws": certificate.draws,
         "noise": dict(certificate.noise),
         "procedure": dict(certificate.procedure),
-        "seed": certificate.seed,
+        # A memory is read by many: of a secret seed it holds what is public.
+        **({"seed": certificate.seed} if certificate.key is None else {"key": certificate.key}),
         "input_id": certificate.input_id,
     }
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self
 
 import numpy as np
-from scipy import special
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.lazy import special
 from smoothcert.core.randomness import RowStream
 from smoothcert.noise.base import NOISES, SOFT_CLAMP, per_row
 from smoothcert.noise.grid import RoundedLaw

@@ -11,10 +11,10 @@ from fractions import Fraction
 from typing import Any
 
 from smoothcert.core.errors import InputError
+from smoothcert.procedures.from_draws import ABSTAIN, FromDraws, can_be, is_number
 from smoothcert.stats import Tally
 from smoothcert.stats.rounding import down
 
-ABSTAIN = -1
 INCLUSIVE = "l0"
 """The norm whose radii are covered themselves: it counts changed coordinates."""
 
@@ -37,29 +37,6 @@ class Decision:
     steps: int
 
 
-@dataclass(frozen=True)
-class FromDraws:
-    """What the draws of an input said, where a memory had the last word, and the regions that it was about."""
-
-    label: int  # ABSTAIN, or the class
-    radius: float
-    reason: str
-    region: int | None = None  # the region that answers for the input from now on: new, or one that contains it
-    cut_by: int | None = None  # the region of another class that the radius was cut at
-
-    def overruled(self, label: int) -> bool:
-        """The draws said one class, a region that contains the input has another, `label`, and it answers."""
-        return label != ABSTAIN and self.label not in (label, ABSTAIN)
-
-    def supplied(self, label: int) -> bool:
-        """The draws abstained, and a region that contains the input answers `label`."""
-        return label != ABSTAIN and self.label == ABSTAIN
-
-    def cut(self, label: int, radius: float) -> bool:
-        """The radius ends at a region of another class, before what the draws showed."""
-        return not self.overruled(label) and radius < self.radius
-
-
 @dataclass(frozen=True, kw_only=True)
 class Answered:
     """What certificates and predictions share: an answer, the votes behind it, and where both came from."""
@@ -75,6 +52,7 @@ class Answered:
     noise: Mapping[str, Any] = field(default_factory=dict)
     classifier: Mapping[str, Any] = field(default_factory=dict)
     seed: int = 0
+    key: str | None = None  # hash of the secret that the seed follows from (`core.secret`); None: anybody knew the seed
     stream: str = ""  # how random bits are made of seed, input and purpose
     input_id: str = ""
     weights: tuple[float, ...] | None = None  # of an ensemble's members, where each input has its own
@@ -108,6 +86,8 @@ class Answered:
         out["answers"] = [{"purpose": purpose, **tally.to_json()} for purpose, tally in self.answers]
         weights = out.pop("weights")
         out |= {} if weights is None else {"weights": list(weights)}
+        if self.key is None:
+            del out["key"]
         return out | {"noise": dict(self.noise), "classifier": dict(self.classifier), "procedure": dict(self.procedure)}
 
 
@@ -119,6 +99,10 @@ class Certificate(Answered):
 
     The statement is about the classifier named by `classifier`, `noise` and `scope`, and is wrong with probability at
     most `alpha` over the draws. `label` is ABSTAIN, and `radius` 0, where nothing can be claimed; `reason` says why.
+
+    With a `route` the classifier is a routed one (`procedures.routed`): a router chose whose draws are in `answers` and
+    whose noise is `noise`, and `route` is the router's own certificate, whose label is the number of the member. Where
+    the router abstains, nobody else was asked, and `answers` is empty.
 
     With the scope "memory" it is about whoever answers through that memory, from the insertion on: every query nearer
     than `radius` is answered with `label`, because it lies in a stored region. That much is certain; alpha is of the
@@ -132,6 +116,12 @@ class Certificate(Answered):
     scope: Scope = Scope.FIXED
     decisions: tuple[Decision, ...] = ()  # for procedures that decide given radii: one each, ascending
     from_draws: FromDraws | None = None  # with the scope "memory": what the draws said
+    route: Certificate | None = None  # of a routed classifier: that of the router
+
+    @property
+    def draws(self) -> int:
+        """All draws that were counted, those that chose the class, and those of a router, included."""
+        return super().draws + (0 if self.route is None else self.route.draws)
 
     def as_drawn(self) -> Certificate:
         """What the draws said, before a memory spoke; itself where none did."""
@@ -195,15 +185,17 @@ class Certificate(Answered):
     def votes(self) -> tuple[int, ...]:
         """Votes per class of the draws that decided: not of those that chose the class, nor of earlier stages.
 
-        Those of Sequential and Staged were stopped by looking at them: they must not be bounded again.
+        Those of Sequential and Staged were stopped by looking at them: they must not be bounded again. None where a
+        router abstained.
         """
-        return list(self.tallies.values())[-1].votes
+        return list(self.tallies.values())[-1].votes if self.answers else ()
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON; floats keep full precision."""
         out = super().to_json() | {"decisions": [asdict(decision) for decision in self.decisions]}
-        said = out.pop("from_draws")
-        return out if said is None else out | {"from_draws": asdict(said)}
+        said, route = out.pop("from_draws"), out.pop("route")
+        out |= {} if said is None else {"from_draws": asdict(said)}
+        return out if route is None else out | {"route": route.to_json()}
 
     @classmethod
     def from_json(cls, data: Mapping[str, Any]) -> Certificate:
@@ -215,16 +207,24 @@ class Certificate(Answered):
         said = FromDraws(**data["from_draws"]) if "from_draws" in data else None
         if "weights" in data:
             values["weights"] = _weights(data["weights"])
-        certificate = cls(**values | {"scope": Scope(data["scope"]), "decisions": decisions, "from_draws": said})
+        route = cls.from_json(data["route"]) if "route" in data else None
+        about = {"scope": Scope(data["scope"]), "decisions": decisions, "from_draws": said, "route": route}
+        certificate = cls(**values | about)
         certificate._check()
         return certificate
 
-    def _check(self) -> None:
-        if not self.answers or not all(type(purpose) is str for purpose, _ in self.answers):
+    def _check_answers(self) -> None:
+        unasked = self.route is not None and self.abstained
+        if not (self.answers or unasked) or not all(type(purpose) is str for purpose, _ in self.answers):
             raise InputError("answers of a certificate must be at least one, each with its purpose")
+        if self.route is not None and (self.route.route is not None or self.scope is not Scope.FIXED):
+            raise InputError("route must be the certificate of one router, and of the scope fixed classifier alone")
         if len({tally.num_classes for _, tally in self.answers}) > 1:
             raise InputError("answers of a certificate must all be of the same classes")
         _ = self.tallies  # which refuses to add votes and scores
+
+    def _check(self) -> None:
+        self._check_answers()
         whole = {"label": (self.label, ABSTAIN), "seed": (self.seed, None)}
         for name, (value, least) in whole.items():
             if isinstance(value, bool) or not isinstance(value, int) or (least is not None and value < least):
@@ -232,35 +232,25 @@ class Certificate(Answered):
         for name in ("procedure", "noise", "classifier"):
             if not isinstance(getattr(self, name), dict):
                 raise InputError(f"{name} of a certificate must be an object, got {getattr(self, name)!r}")
-        for name in ("reason", "norm", "input_id"):
-            if not isinstance(getattr(self, name), str):
+        for name in ("reason", "norm", "input_id", "key"):
+            if not isinstance(getattr(self, name), str) and (name != "key" or self.key is not None):
                 raise InputError(f"{name} of a certificate must be a text, got {getattr(self, name)!r}")
         shares = {"p_lower": self.p_lower, "alpha": self.alpha, "p_upper": self.p_upper}
         for name, share in shares.items():
             optional = name == "p_upper" and share is None
-            if not optional and not (_is_number(share) and 0 <= share <= 1):  # type: ignore[operator]
+            if not optional and not (is_number(share) and 0 <= share <= 1):  # type: ignore[operator]
                 raise InputError(f"{name} of a certificate must lie in [0, 1], got {share!r}")
-        if not (_is_number(self.radius) and 0 <= self.radius <= sys.float_info.max) or (self.abstained and self.radius):
+        if not (is_number(self.radius) and 0 <= self.radius <= sys.float_info.max) or (self.abstained and self.radius):
             raise InputError(f"radius of a certificate must be finite, and 0 for an abstention, got {self.radius!r}")
         said = self.from_draws
-        if (said is not None) != (self.scope is Scope.MEMORY) or not (said is None or _can_be(said)):
+        if (said is not None) != (self.scope is Scope.MEMORY) or not (said is None or can_be(said)):
             raise InputError(f"from_draws must be what the draws said, and of the scope memory alone, got {said!r}")
 
 
-def _can_be(said: FromDraws) -> bool:
-    numbered = all(number is None or type(number) is int for number in (said.region, said.cut_by))
-    named = type(said.label) is int and said.label >= ABSTAIN and type(said.reason) is str
-    return numbered and named and _is_number(said.radius) and 0 <= said.radius <= sys.float_info.max
-
-
 def _weights(given: object) -> tuple[float, ...]:
-    if not isinstance(given, list) or not all(_is_number(weight) and 0 <= weight <= 1 for weight in given):
+    if not isinstance(given, list) or not all(is_number(weight) and 0 <= weight <= 1 for weight in given):
         raise InputError(f"weights of a certificate must lie in [0, 1], got {given!r}")
     return tuple(given)
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -272,8 +262,20 @@ class Prediction(Answered):
 
     p_value: float
     scope: Scope = Scope.FIXED
+    route: Prediction | None = None  # of a routed classifier: what the router answered, the number of a member
+
+    @property
+    def draws(self) -> int:
+        """All draws that were counted, those of a router included."""
+        return super().draws + (0 if self.route is None else self.route.draws)
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON; floats keep full precision."""
+        out = super().to_json()
+        route = out.pop("route")
+        return out if route is None else out | {"route": route.to_json()}
 
     @property
     def votes(self) -> tuple[int, ...]:
-        """Votes per class; none where a memory answered."""
-        return self.tallies["predict"].votes if self.answers else ()
+        """Votes per class; none where a memory answered, or a router abstained."""
+        return list(self.tallies.values())[-1].votes if self.answers else ()

@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Generator
 
-from scipy import special
-
+from smoothcert.core.lazy import special
 from smoothcert.procedures.conversation import CHOOSE, Ask
 from smoothcert.stats import Tally
 

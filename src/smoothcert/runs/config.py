@@ -14,9 +14,10 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
 
-from smoothcert.core.described import plain
+from smoothcert.core.described import IF_ANY, plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import Plugin
+from smoothcert.core.secret import SecretKey
 from smoothcert.noise import NOISES, Noise
 from smoothcert.procedures import Procedure, Scope
 
@@ -83,6 +84,44 @@ class ModelConfig:
 
 
 @dataclass(frozen=True, kw_only=True)
+class RoutingConfig:
+    """Of a routed classifier: its router, its members by the strength of their noise, and who has which level.
+
+    How each part is run is said by the classifier, under `router` and `members`.
+    """
+
+    noise: Mapping[str, Any]  # of the router
+    stream: str  # of the router's draws
+    strengths: tuple[float, ...]  # ascending: class k of the router stands for the k-th
+    router_procedure: Mapping[str, Any]  # the run's with a part of its alpha
+    member_procedure: Mapping[str, Any]  # the run's with the rest
+    router: ModelConfig = field(default_factory=ModelConfig)
+    members: tuple[ModelConfig, ...] = ()
+
+    def __post_init__(self) -> None:
+        if len(self.strengths) < 2 or list(self.strengths) != sorted(set(self.strengths)):
+            raise InputError(f"a router needs at least two strengths, ascending, got {list(self.strengths)}")
+        if len(self.members) != len(self.strengths):
+            raise InputError(f"there are {len(self.strengths)} strengths and {len(self.members)} members")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeyConfig:
+    """The secret that the seed of a service's run follows from (`core.secret`), revealed after its last draw."""
+
+    hash: str  # as it was published before the first draw
+    revealed: str  # the secret, in hexadecimal digits
+
+    def holds(self, procedure: Mapping[str, Any], seed: int) -> bool:
+        """Whether the secret has that hash, and the seed of this procedure follows from it."""
+        try:
+            key = SecretKey.from_hex(self.revealed)
+        except InputError:
+            return False
+        return key.hash == self.hash and key.seed(procedure) == seed
+
+
+@dataclass(frozen=True, kw_only=True)
 class RunConfig:
     """What a run certifies, and how."""
 
@@ -92,10 +131,12 @@ class RunConfig:
     num_classes: int
     class_names: tuple[str, ...] = ()
     noise: Mapping[str, Any]
-    sigma_search: Mapping[str, Any] | None = None  # None: one strength for all inputs
+    sigma_search: Mapping[str, Any] | None = None  # None: one strength for all inputs, or a router chooses
+    routing: RoutingConfig | None = field(default=None, metadata={"described": IF_ANY})
     procedure: Mapping[str, Any]
     seed: int
     stream: str  # how the random bits of a draw are made of the seed, the input and the purpose
+    key: KeyConfig | None = None  # None: the seed was known to all
     memory: str | None = None  # id of the memory that the run answers through
     plugins: tuple[Plugin, ...] = ()
     indices: tuple[int, ...]  # the plan, in order
@@ -113,6 +154,17 @@ class RunConfig:
         backend = self.classifier.get("backend", {})
         if not isinstance(backend, Mapping) or not isinstance(self.classifier.get("fingerprint", ""), str | None):
             raise InputError("the classifier must name its backend and its fingerprint")
+        if self.routing is not None:
+            self._check_routing(self.routing)
+
+    def _check_routing(self, routing: RoutingConfig) -> None:
+        router, members = self.classifier.get("router"), self.classifier.get("members")
+        if not isinstance(router, Mapping) or not isinstance(members, Mapping):
+            raise InputError("a routed classifier must name its router and its members")
+        if list(members) != [repr(strength) for strength in routing.strengths]:
+            raise InputError(f"the members are {', '.join(members)}, the strengths {list(routing.strengths)}")
+        if self.sigma_search is not None or self.memory is not None:
+            raise InputError("a routed classifier has no search for its noise, and no memory")
 
     @cached_property
     def digest(self) -> str:
@@ -132,8 +184,9 @@ class RunConfig:
     @property
     def fixed_draws(self) -> int | None:
         """What `Fixed` would take per input for as much; None where the procedure is not known here."""
+        asked = 1 if self.routing is None else 2  # a router, and the member that it chooses
         try:
-            return self.built_procedure.fixed_draws()
+            return asked * self.built_procedure.fixed_draws()
         except (InputError, ArithmeticError):
             return None
 
@@ -157,8 +210,9 @@ class RunConfig:
         return "sigma" if kind is None else kind.strength_name
 
     def shared_noise(self, noise: Mapping[str, Any]) -> dict[str, Any]:
-        """Of an input's noise what all share: not how far it is from the grid, nor a strength that was found for it."""
-        own = {"offset"} if self.sigma_search is None else {"offset", self.strength_name}
+        """Of an input's noise what all share: not how far it is from the grid, nor a strength of its own."""
+        one_for_all = self.sigma_search is None and self.routing is None
+        own = {"offset"} if one_for_all else {"offset", self.strength_name}
         return {key: value for key, value in noise.items() if key not in own}
 
     @property

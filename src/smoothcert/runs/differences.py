@@ -13,6 +13,12 @@ from smoothcert.runs.config import DataConfig, RunConfig
 WORDS = {
     "model.fingerprint": ("another model", "--model"),
     "model": ("the model {}", "--model"),
+    "routing.noise": ("another noise of the router", "--router-sigma"),
+    "routing.router_procedure": ("another share of alpha for the router", "--router-share"),
+    "routing.router": ("another router", "--router"),
+    "routing": ("another router, or other strengths", "--router"),
+    "classifier.router": ("another router", "--router"),
+    "classifier.members": ("other models", "--model"),
     "classifier.fingerprint": ("another model", "--model"),
     "classifier.kind": ("another model", "--model"),
     "classifier.backend.name": ("the backend {}", "--backend"),
@@ -58,7 +64,7 @@ WORDS = {
     "run": ("another run", "--run"),
     "indices": ("other inputs", "--limit"),
 }
-SOMETIMES = ("sigma_search", "classifier.own_weights", "memory", "plugins")  # what a run may do without
+SOMETIMES = ("routing", "sigma_search", "classifier.own_weights", "memory", "plugins")  # what a run may do without
 UNSET = object()
 
 

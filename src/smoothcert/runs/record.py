@@ -18,10 +18,10 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.labels import UNKNOWN
 from smoothcert.procedures import ABSTAIN, Certificate, Decision, FromDraws, Scope
 from smoothcert.runs.chain import Line, sealed
-from smoothcert.runs.config import RunConfig
+from smoothcert.runs.config import RoutingConfig, RunConfig
 from smoothcert.runs.damage import DAMAGE
 
-SHARED = ("classifier", "noise", "procedure", "seed", "stream", "alpha", "norm", "scope")
+SHARED = ("classifier", "noise", "procedure", "seed", "key", "stream", "alpha", "norm", "scope")
 REST = "delete that line and all below it, and run the same certify command again"
 
 
@@ -58,20 +58,37 @@ class SharedSettings:
         values: dict[str, Any] = {name: dict(getattr(config, name)) for name in ("classifier", "noise", "procedure")}
         values |= {"seed": config.seed, "stream": config.stream, "alpha": config.alpha}
         values |= {"norm": config.noise.get("norm"), "scope": config.scope}
+        values["key"] = None if config.key is None else config.key.hash
         self.values = {name: value for name, value in values.items() if value is not None}
+        self._of_router = None if config.routing is None else _of_router(config, config.routing)
         self._last: tuple[bytes, Certificate] | None = None
+
+    @property
+    def routed(self) -> bool:
+        """Whether the certificates are of a routed classifier."""
+        return self._of_router is not None
 
     def own_part(self, certificate: Certificate) -> dict[str, Any]:
         """The JSON of a certificate without what it shares."""
         content = certificate.to_json()
-        return {name: value for name, value in content.items() if name not in SHARED or value != self.values.get(name)}
+        own = _without(content, self.values)
+        if certificate.route is None or self._of_router is None:
+            return own
+        return own | {"route": _without(content["route"], self._of_router | {"input_id": certificate.input_id})}
 
     def foreign(self, own_part: Mapping[str, Any]) -> list[str]:
         """What a certificate names otherwise than its run does; a noise may have an input's own strength and offset."""
-        found = [name for name in ("classifier", "procedure", "seed", "stream") if name in own_part]
+        found = [name for name in ("classifier", "procedure", "seed", "key", "stream") if name in own_part]
         if "noise" in own_part:
             of_all = self._config.shared_noise
             found += ["noise"] if of_all(own_part["noise"]) != of_all(self._config.noise) else []
+        route = own_part.get("route", {})
+        found += [f"{name} of the router" for name in ("classifier", "procedure", "seed", "stream") if name in route]
+        if "noise" in route and self._of_router is not None:
+            then, now = (
+                {k: v for k, v in n.items() if k != "offset"} for n in (self._of_router["noise"], route["noise"])
+            )
+            found += ["noise of the router"] if then != now else []
         return found
 
     def certificate(self, line: Line) -> Certificate:
@@ -79,6 +96,9 @@ class SharedSettings:
         if self._last is None or self._last[0] is not line.text:
             try:
                 content = json.loads(line.text)["certificate"]
+                if "route" in content:
+                    shared = (self._of_router or {}) | {"input_id": content["input_id"]}
+                    content["route"] = shared | content["route"]
                 self._last = (line.text, Certificate.from_json(self.values | content))
             except DAMAGE as error:
                 raise InputError(f"{self.file}, line {line.number} cannot be read ({error}); {REST}") from None
@@ -170,10 +190,33 @@ class Record:
         _check_number("seconds", seconds, least=-sys.float_info.max)
         if prediction == ABSTAIN and radius:
             raise InputError(f"radius must be 0 for an abstention, got {radius!r}")
-        draws = sum(sum(answer["votes"].values()) for answer in content["answers"])
+        if ("route" in content) != shared.routed:
+            raise InputError(f"route must {'be there' if shared.routed else 'not be there'}: as the run has a router")
+        answers = [*content["answers"], *(content["route"]["answers"] if shared.routed else ())]
+        draws = sum(sum(answer["votes"].values()) for answer in answers)
         if type(draws) is not int:
             raise InputError(f"votes must be whole numbers, got {draws!r} in all")
         return cls(index, label, prediction, radius, draws, seconds, _claim(content, line, shared))
+
+
+def _of_router(config: RunConfig, routing: RoutingConfig) -> dict[str, Any]:
+    """What the routers' certificates of a run have in common."""
+    return {
+        "classifier": dict(config.classifier["router"]),
+        "noise": dict(routing.noise),
+        "procedure": dict(routing.router_procedure),
+        "seed": config.seed,
+        "stream": routing.stream,
+        "alpha": routing.router_procedure.get("alpha"),
+        "norm": routing.noise.get("norm"),
+        "scope": Scope.FIXED,
+    }
+
+
+def _without(content: Mapping[str, Any], shared: Mapping[str, Any]) -> dict[str, Any]:
+    """What is not shared."""
+    named = {*SHARED, "input_id"} & set(shared)
+    return {name: value for name, value in content.items() if name not in named or value != shared[name]}
 
 
 def _claim(content: Mapping[str, Any], line: Line, shared: SharedSettings) -> StoredClaim:

@@ -6,9 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
-from scipy import special
-
 from smoothcert.core.errors import InputError
+from smoothcert.core.lazy import special
 from smoothcert.stats.bounds import BOUNDS, Bound
 from smoothcert.stats.tally import Tally
 

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 
 import numpy as np
 import numpy.typing as npt
-from scipy import stats
+
+from smoothcert.core.lazy import stats
 
 WIDTH = 13.0  # standard deviations kept of a binomial; what is outside has a mass below 1e-30
 SLACK = 1e-9  # of every budget, for the rounding of sums of positive terms (seen: below 1e-12)

@@ -11,8 +11,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy import special, stats
 
+from smoothcert.core.lazy import special, stats
 from smoothcert.stats.failure_law import SLACK, FailureLaw, fixed_boundary
 
 FIRST = 16  # draws of the first look, and the fewest between two while nothing can be certified

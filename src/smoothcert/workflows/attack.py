@@ -20,10 +20,11 @@ from smoothcert.engine import Pool
 from smoothcert.present.figures.canvas import check_name
 from smoothcert.present.fitting import FittingTable
 from smoothcert.runs import Record, Run
+from smoothcert.workflows.brought import AnyModel, bring
 from smoothcert.workflows.choices import PoolChoice, resolve_pool
 from smoothcert.workflows.observer import SILENT, Observer, task
-from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model
-from smoothcert.workflows.sources import DataSource, ModelSource
+from smoothcert.workflows.of_run import run_data
+from smoothcert.workflows.sources import DataSource
 
 COLUMNS = 8  # radii by default: 0, then as far as twice the largest certified radius
 
@@ -84,7 +85,7 @@ class AttackResult:
 
 def attack(
     run: Run | str | Path,
-    model: ModelSource,
+    model: AnyModel,
     *,
     adversaries: Sequence[str] = ("pgd", "ddn"),
     radii: Sequence[float] | None = None,
@@ -108,7 +109,7 @@ def attack(
 
     Args:
         run: the run, or its folder.
-        model: what was certified, a module with gradients; another one is refused.
+        model: what was certified, a module with gradients, or a router and members; another one is refused.
         adversaries: pgd, ddn, autoattack or foolbox:NAME.
         radii: tried beyond what is certified. Default: up to twice the largest certified radius.
         steps: of pgd and ddn.
@@ -129,16 +130,14 @@ def attack(
     if not records:
         raise InputError(f"{opened.path} has no recorded input to attack; certify first")
     refuse_scopes(records)
-    classifier = run_model(opened, model, device=device, observer=observer)
+    brought = bring(opened, model, device=device, observer=observer)
     dataset = run_data(opened, data, data_root)
-    classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
+    brought.check_shape(dataset.inputs.shape[1:], dataset.name)
     again = partial(
-        rebuilt,
-        opened,
-        classifier,
+        brought.again,
         workers=workers,
         pool=resolve_pool(pool),
-        calibration=run_calibration(opened, calibration, data, data_root),
+        calibration=brought.calibration(calibration, data, data_root),
         input_range=dataset.input_range,
         input_shape=tuple(dataset.inputs.shape[1:]),
     )

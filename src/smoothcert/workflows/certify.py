@@ -9,13 +9,14 @@ from typing import Any
 
 from smoothcert import runs
 from smoothcert.audit.memory import refuse_other_memory
+from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, ReadOptions, Subset
-from smoothcert.engine import MemberCalls, Pool, SigmaSearch, Smoothed, WeightSearch
+from smoothcert.engine import MemberCalls, Pool, Routed, SigmaSearch, Smoothed, WeightSearch
 from smoothcert.memory import Memory
 from smoothcert.models import ensembles
 from smoothcert.noise import Noise
 from smoothcert.procedures import Fixed, Procedure
-from smoothcert.runs import Record
+from smoothcert.runs import ModelConfig, Record
 from smoothcert.runs.evaluations import add_evaluations
 from smoothcert.runs.made import command_line
 from smoothcert.workflows.choices import (
@@ -33,21 +34,23 @@ from smoothcert.workflows.of_run import resumed_backend
 from smoothcert.workflows.outcome import Outcome
 from smoothcert.workflows.procedure_choice import ProcedureChoice
 from smoothcert.workflows.recording import certify_into, run_config
+from smoothcert.workflows.routing import RoutedModels, build_routed, open_routed
 from smoothcert.workflows.run import Run
 from smoothcert.workflows.sources import (
     DataSource,
     ModelSource,
     calibration_inputs,
     is_eight_bit,
+    open_data,
     using_out,
 )
 
 
 def certify(
-    model: ModelSource,
+    model: ModelSource | RoutedModels | Routed,
     data: DataSource,
     *,
-    noise: Noise | NoiseChoice,
+    noise: Noise | NoiseChoice | None = None,
     procedure: Procedure | ProcedureChoice | None = None,
     out: str | Path,
     seed: int = 0,
@@ -75,7 +78,8 @@ def certify(
     `fingerprint` can be certified, but its run cannot be resumed: nobody can tell whether it is the same function.
 
     Args:
-        model: any callable from inputs (B, ...) to scores (B, C), a module, what `load_model` gave, or a file.
+        model: any callable from inputs (B, ...) to scores (B, C), a module, what `load_model` gave, or a file; or a
+            `Routed`, which settles noise, seed and how it is run.
         data: a data set, the name of one, an .npz file, a folder of images, a table, or arrays (x, y). Without labels:
             an array x, or a list of images, folders of images and .npy files.
         noise: what is added to inputs, and so in which norm the certificates speak.
@@ -88,7 +92,10 @@ def certify(
         search: how each input gets its own strength of noise. Default: all have that of `noise`.
         weights: how each input gets its own weights of a softmax-voting ensemble. Default: those of the ensemble.
         memory: where certified regions are kept, through which the classifier answers. Default: none.
-        backend, batch_size, workers, pool: how and where the model is run; see `Smoothed`.
+        backend: how the model is run; see `Smoothed`, also for the next three.
+        batch_size: rows per call of the model.
+        workers: how many run it at once.
+        pool: where.
         calibration: of an int8 backend: training inputs, or DATA:split. Default: the training split of `data`.
         device: where to run. Default: where a module is; the best there is for files.
         data_root: where the files of named data sets lie.
@@ -100,6 +107,17 @@ def certify(
     out, subset = Path(out), subset or Subset()
     found = search.resolve(procedure) if isinstance(search, SearchChoice) else search
     weighing = weights.resolve() if isinstance(weights, WeightsChoice) else weights
+    if isinstance(model, Routed | RoutedModels):
+        if found is not None or weighing is not None or memory is not None:
+            raise InputError(
+                "a router chooses the noise of each input: leave the search, weights per input and the memory out"
+            )
+        return _certify_routed(
+            model, data, noise, procedure, out, seed, split, subset, backend, calibration, batch_size, device,
+            workers, resolve_pool(pool), data_root, read, command, observer,
+        )  # fmt: skip
+    if noise is None:
+        raise InputError("certify needs a noise, such as noise=Gaussian(sigma=0.25)")
     classifier, dataset = open_both(
         model,
         data,
@@ -132,10 +150,7 @@ def certify(
             input_range=dataset.input_range,
             input_shape=dataset.shape,
         )
-        if held_out := classifier.details.get("held_out"):
-            name = data if isinstance(data, str | Path) else dataset.name
-            for part in dataset.parts(subset.indices(len(dataset))):
-                ensembles.refuse_overlap(set(held_out), dataset.tensors(part), f"--data {name}")
+        _refuse_held_out(set(classifier.details.get("held_out") or ()), data, dataset, subset)
         if earlier is not None:
             refuse_other_memory(earlier, remembered)
         if one_sided := _one_sided(dataset, subset):
@@ -163,17 +178,65 @@ def certify(
     return run
 
 
+def _certify_routed(
+    model: RoutedModels | Routed, data: DataSource, noise: Noise | NoiseChoice | None, procedure: Procedure, out: Path,
+    seed: int, split: str, subset: Subset, backend: str, calibration: Any, batch_size: int | None, device: str | None,
+    workers: int | None, pool: Pool | None, data_root: Path | None, read: ReadOptions | None, command: Sequence[str],
+    observer: Observer,
+) -> Run:  # fmt: skip
+    """The same with a router; see `certify`."""
+    with using_out(out):
+        runs.Run.at(out)
+    named = None
+    if isinstance(model, Routed):
+        settled = (noise, seed in (0, model.seed), backend, calibration, batch_size, device, workers, pool)
+        if settled != (None, True, "eager", None, None, None, None, None):
+            raise InputError("a Routed has its noise, seed, pool and backend already; leave them out")
+        dataset, routed, opened = open_data(data, split, root=data_root, called="--data", read=read), model, None
+    else:
+        opened, dataset = open_routed(model, data, split, device=device, root=data_root, read=read, observer=observer)
+        calibrating, named = calibration_inputs(backend, calibration, data, data_root)
+        routed = build_routed(
+            opened, model, noise or NoiseChoice(), seed=seed, eight_bit=is_eight_bit(dataset), pool=pool,
+            workers=workers, backend=backend, batch_size=batch_size, calibration=calibrating,
+            input_range=dataset.input_range, input_shape=dataset.shape,
+        )  # fmt: skip
+        _refuse_held_out(opened.held_out, data, dataset, subset)
+    if one_sided := _one_sided(dataset, subset):
+        observer.warned(one_sided)
+    about = None if opened is None else opened.about
+    config = run_config(routed, procedure, dataset, subset, ModelConfig(calibration=named), about)
+    with using_out(out):
+        run = Run.start(out, config, command=command_line(command))
+    run.data = dataset
+    certify_observed(run, routed, procedure, dataset, observer)
+    if sentence := config.data.prepared:
+        observer.message(sentence)
+    return run
+
+
+def _refuse_held_out(held_out: set[str], data: DataSource, dataset: Dataset, subset: Subset) -> None:
+    """Refuse inputs that were held out to make an ensemble: numbers measured on these would flatter it."""
+    if not held_out:
+        return
+    name = data if isinstance(data, str | Path) else dataset.name
+    for part in dataset.parts(subset.indices(len(dataset))):
+        ensembles.refuse_overlap(held_out, dataset.tensors(part), f"--data {name}")
+
+
 def certify_observed(
     run: runs.Run,
-    smoothed: Smoothed,
+    smoothed: Smoothed | Routed,
     procedure: Procedure,
     data: Dataset,
     observer: Observer,
     member_calls: MemberCalls | None = None,
 ) -> None:
     """Certify what is left of a run; the observer, and the log in its folder, count draws and hear how it goes."""
-    done, per_input = run.records(), procedure.most_draws()
-    outcome = Outcome(len(run.planned), procedure.fixed_draws())
+    done, per_input, fixed_draws = run.records(), procedure.most_draws(), procedure.fixed_draws()
+    if isinstance(smoothed, Routed):
+        per_input, fixed_draws = smoothed.most_draws(procedure), smoothed.fixed_draws(procedure)
+    outcome = Outcome(len(run.planned), fixed_draws)
     for record in done:
         outcome.add(record)
     if len(done) < len(run.planned):

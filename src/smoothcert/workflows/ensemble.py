@@ -131,11 +131,13 @@ def weights(
     seed: int = 0,
     out: str | Path | None = None,
     aggregation: str = "softmax-voting",
+    options: Mapping[str, Any] | None = None,
 ) -> Weights:
     """Find weights on hold-out data: radius (ours), convex or sgd (SWEEN), or minimum-variance (EsbRS).
 
     "radius" maximises the average certified radius, or the certified accuracy at the radius `at`; of soft-voting it
-    weighs logits, which may be `signed`. With `out`, the ensemble is written.
+    weighs logits, which may be `signed`. With `out`, the ensemble is written. `options` are those of the
+    aggregation besides its weights.
     """
     if method not in METHODS:
         raise InputError(f"--method must be radius, convex, sgd or minimum-variance, got {method!r}")
@@ -156,7 +158,8 @@ def weights(
             )  # fmt: skip
     if out is not None:
         details = opened.about | {"found": found.to_json(), "seed": seed}
-        make(members, out, aggregation=aggregation, options={"weights": list(found.weights)}, details=details)
+        given = {"weights": list(found.weights)} | dict(options or {})
+        make(members, out, aggregation=aggregation, options=given, details=details)
     return found
 
 

@@ -6,12 +6,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 from torch import Tensor
 
 from smoothcert import datasets
 from smoothcert.audit.rebuild import rebuild, refuse_other_data, refuse_other_model
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, Preprocessing, ReadOptions
+from smoothcert.datasets.files import reading
+from smoothcert.datasets.npy import map_npy
 from smoothcert.engine import Pool, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.runs import DataConfig, Run
@@ -26,10 +30,18 @@ from smoothcert.workflows.sources import (
     open_model,
 )
 
+OWN_INPUTS = "inputs.npy"
+"""What a run of a service holds beside its records: inputs that are nowhere else."""
+
 
 def run_data(run: Run, given: DataSource | None, root: Path | None) -> Dataset:
-    """The data that a run certified: those given, else those of that name; others are refused."""
+    """The data that a run certified: those given, else its own, else those of that name; others are refused."""
     about = run.config.data
+    if given is None and (own := run.path / OWN_INPUTS).exists():
+        with reading(own, kind="the inputs of a run", remedy="restore it, or reveal the run again"):
+            dataset = own_data(map_npy(own))
+        refuse_other_data(run, dataset)
+        return dataset
     if given is None and about.name not in datasets.names():
         raise InputError(f"the data of {run.path}, {about.name!r}, are not known by name; give --data PATH")
     if given is None:
@@ -40,6 +52,11 @@ def run_data(run: Run, given: DataSource | None, root: Path | None) -> Dataset:
     dataset = numbered_as(dataset, run.config.class_names)
     refuse_other_data(run, dataset)
     return dataset
+
+
+def own_data(inputs: npt.NDArray[Any]) -> Dataset:
+    """Inputs that somebody asked a service about, (N, ...); nobody knows their labels."""
+    return datasets.from_arrays(np.asarray(inputs), name="service")
 
 
 def numbered_as(dataset: Dataset, names: Sequence[str]) -> Dataset:
@@ -56,6 +73,10 @@ def read_as(about: DataConfig) -> ReadOptions:
 
 def run_model(run: Run, model: ModelSource, *, device: str | None = None, observer: Observer = SILENT) -> Classifier:
     """The model that was brought for a run, where the run was made; one of another fingerprint is refused."""
+    if run.config.routing is not None:
+        raise InputError(
+            f"{run.path} was certified with a router, which this command does not know yet; give a run without one"
+        )
     where, classes = device or run.config.device, run.config.num_classes
     classifier = open_model(model, device=where, num_classes=classes, observer=observer)
     refuse_other_model(run, classifier.about.fingerprint)

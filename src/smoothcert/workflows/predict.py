@@ -13,21 +13,21 @@ from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.audit.rebuild import other_circumstances, refuse_soft
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, ReadOptions
-from smoothcert.engine import Pool, Smoothed
+from smoothcert.engine import Pool, Routed, Smoothed
 from smoothcert.memory import Memory
 from smoothcert.noise import Noise
 from smoothcert.procedures import Certificate, Predict, Prediction, Procedure
 from smoothcert.runs import Run
 from smoothcert.workflows.answers import Answer
+from smoothcert.workflows.brought import AnyModel, Brought, bring
 from smoothcert.workflows.choices import NoiseChoice, PoolChoice, resolve_noise, resolve_pool
 from smoothcert.workflows.inputs import check_fits
 from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import SILENT, Observer, task
-from smoothcert.workflows.of_run import read_as, rebuilt, run_calibration, run_model
+from smoothcert.workflows.of_run import read_as
 from smoothcert.workflows.procedure_choice import ProcedureChoice
+from smoothcert.workflows.routing import Opened, RoutedModels, build_routed, open_parts
 from smoothcert.workflows.sources import (
-    Classifier,
-    ModelSource,
     calibration_inputs,
     is_eight_bit,
     open_data,
@@ -45,7 +45,7 @@ class Running:
 
 
 def predict(
-    model: ModelSource,
+    model: AnyModel,
     inputs: Sequence[str | Path],
     *,
     run: Run | str | Path | None = None,
@@ -64,7 +64,7 @@ def predict(
     """Answer inputs of files with the smoothed classifier, or abstain; with a procedure that certifies, prove it.
 
     Args:
-        model: a model whose file says what it takes: a checkpoint or an ensemble.
+        model: a model whose file says what it takes: a checkpoint or an ensemble; or a router and members.
         inputs: images, folders of images, and .npy files, which may hold several inputs.
         run: answer as the classifier that it certified; another model is refused.
         running: noise and backend, where no run settles them.
@@ -79,18 +79,27 @@ def predict(
     _refuse(opened, running, seed, how, memory)
     where = resolve_pool(pool)
     with opened_memory(memory, there=True) as remembered:
-        classifier = (
-            open_model(model, device=device, observer=observer)
-            if opened is None
-            else run_model(opened, model, device=device, observer=observer)
-        )
+        brought = None if opened is None else bring(opened, model, device=device, observer=observer)
+        routed = RoutedModels.of(model) if isinstance(model, Routed) else model
+        parts = None
+        if brought is not None:
+            classifier = brought.classifier
+        elif isinstance(routed, RoutedModels):
+            _refuse_memory(remembered)
+            parts = open_parts(routed, None, device=device, observer=observer)
+            classifier = next(iter(parts.members.values()))
+        else:
+            classifier = open_model(routed, device=device, observer=observer)
         if classifier.input_shape is None:
             raise InputError("predict needs a model whose file says which inputs it takes; call Smoothed.predict")
         data = open_data(list(inputs), read=_reading(opened, read), shape=classifier.input_shape)
         check_fits(classifier, data, "--input")
-        if opened is not None:
-            calibrating = run_calibration(opened, calibration, None, data_root)
-            smoothed = _certified(opened, classifier, seed, workers, where, calibrating, remembered, observer)
+        smoothed: Smoothed | Routed
+        if brought is not None:
+            calibrating = brought.calibration(calibration, None, data_root)
+            smoothed = _certified(brought, seed, workers, where, calibrating, remembered, observer)
+        elif parts is not None and isinstance(routed, RoutedModels):
+            smoothed = _new_routed(parts, routed, running or Running(), data, seed, workers, where, calibration)
         else:
             chosen = running or Running()
             smoothed = Smoothed(
@@ -109,6 +118,40 @@ def predict(
             )
         names = data.class_names or (opened.config.class_names if opened else ()) or classifier.class_names
         return _answers(smoothed, data, how, names, observer)
+
+
+def _refuse_memory(memory: Memory | None) -> None:
+    if memory is not None:
+        raise InputError("a routed classifier answers by itself; leave --memory out")
+
+
+def _new_routed(
+    parts: Opened,
+    models: RoutedModels,
+    chosen: Running,
+    data: Dataset,
+    seed: int | None,
+    workers: int | None,
+    pool: Pool | None,
+    calibration: Any,
+) -> Routed:
+    """A routed classifier where no run settles how it is run."""
+    for part in (parts.router, *parts.members.values()):
+        check_fits(part, data, "--input")
+    return build_routed(
+        parts,
+        models,
+        chosen.noise,
+        seed=seed or 0,
+        eight_bit=is_eight_bit(data),
+        pool=pool,
+        workers=workers,
+        backend=chosen.backend,
+        batch_size=chosen.batch_size,
+        calibration=calibration_inputs(chosen.backend, calibration, None, None)[0],
+        input_range=data.input_range,
+        input_shape=data.shape,
+    )
 
 
 def _refuse(
@@ -137,7 +180,7 @@ def _reading(run: Run | None, read: ReadOptions | None) -> ReadOptions | None:
 
 
 def _answers(
-    smoothed: Smoothed, data: Dataset, how: Predict | Procedure, names: Sequence[str], observer: Observer
+    smoothed: Smoothed | Routed, data: Dataset, how: Predict | Procedure, names: Sequence[str], observer: Observer
 ) -> list[Answer]:
     """One per input, a few of which are in memory at a time."""
     found: list[Answer] = []
@@ -155,27 +198,20 @@ def _answers(
 
 
 def _certified(
-    run: Run,
-    classifier: Classifier,
+    brought: Brought,
     seed: int | None,
     workers: int | None,
     pool: Pool | None,
     calibration: Tensor | None,
     memory: Memory | None,
     observer: Observer,
-) -> Smoothed:
+) -> Smoothed | Routed:
     """The smoothed classifier of the run; whatever is run otherwise is said."""
+    run = brought.run
     refuse_soft(run, "predict")
     refuse_other_memory(run, memory)
-    smoothed = rebuilt(
-        run,
-        classifier,
-        seed=seed,
-        workers=workers,
-        pool=pool,
-        calibration=calibration,
-        memory=memory,
-        input_range=(0, 1),
+    smoothed = brought.again(
+        seed=seed, workers=workers, pool=pool, calibration=calibration, memory=memory, input_range=(0, 1)
     )
     if (smoothed.search is not None or smoothed.weights is not None) and memory is None:
         own = "sigma of each input is its" if smoothed.search is not None else "weights of each input are its"

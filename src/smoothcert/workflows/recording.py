@@ -3,22 +3,45 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from torch import Tensor
 
 from smoothcert.audit.rebuild import planned_inputs
 from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import loaded_plugins
 from smoothcert.datasets import Dataset, Subset
-from smoothcert.engine import Compiled, MemberCalls, Smoothed
-from smoothcert.procedures import Procedure
-from smoothcert.runs import DataConfig, ModelConfig, Record, Run, RunConfig, SubsetConfig
+from smoothcert.engine import Compiled, MemberCalls, Routed, Smoothed
+from smoothcert.engine.routed_parts import RoutedCompiled
+from smoothcert.procedures import Certificate, Procedure
+from smoothcert.procedures.routed import split_level
+from smoothcert.runs import DataConfig, ModelConfig, Record, RoutingConfig, Run, RunConfig, SubsetConfig
+
+
+@dataclass(frozen=True)
+class RoutedModelConfigs:
+    """Where the router of a routed classifier came from, and each of its members, by strength, ascending."""
+
+    router: ModelConfig
+    members: tuple[ModelConfig, ...]
 
 
 def run_config(
-    smoothed: Smoothed, procedure: Procedure, data: Dataset, subset: Subset, model: ModelConfig | None = None
+    smoothed: Smoothed | Routed,
+    procedure: Procedure,
+    data: Dataset,
+    subset: Subset,
+    model: ModelConfig | None = None,
+    routed_models: RoutedModelConfigs | None = None,
+    *,
+    check: bool = True,
 ) -> RunConfig:
-    """Everything that decides what a run's records will be: two runs with equal configurations have equal records."""
+    """Everything that decides what a run's records will be: two runs with equal configurations have equal records.
+
+    `check` is false where the model was looked at before: whether it is a fixed function costs some hundred draws.
+    """
     if data.num_classes > smoothed.num_classes:
         raise InputError(
             f"data {data.name} has {data.num_classes} classes but the model answers {smoothed.num_classes}; "
@@ -26,8 +49,12 @@ def run_config(
         )
     noise, indices = smoothed.noise.for_inputs(data.tensors([0])), subset.indices(len(data))
     # What could never work is refused now, before anything is written.
-    next(procedure.certify(noise))
-    smoothed.check(data.tensors(indices[:1]))
+    if isinstance(smoothed, Routed):
+        smoothed.check_reachable(data.tensors([0]), procedure)
+    else:
+        next(procedure.certify(noise))
+    if check:
+        smoothed.check(data.tensors(indices[:1]))
     compiled = _compiled(smoothed, data)
     planned = planned_inputs(data, indices)
     return RunConfig(
@@ -37,6 +64,7 @@ def run_config(
         class_names=data.class_names,
         noise=noise.describe(),
         sigma_search=None if smoothed.search is None else smoothed.search.describe(),
+        routing=_routing(smoothed, compiled, procedure, data, routed_models),
         procedure=procedure.describe(),
         seed=smoothed.seed,
         stream=noise.stream_kind(compiled.device),
@@ -58,12 +86,36 @@ def run_config(
     )
 
 
-def _compiled(smoothed: Smoothed, data: Dataset) -> Compiled:
+def _compiled(smoothed: Smoothed | Routed, data: Dataset) -> Compiled | RoutedCompiled:
     """The model as it is run on these data."""
     return smoothed.compile(data.tensors([0]).shape[1:])
 
 
-def _memory(smoothed: Smoothed, compiled: Compiled, data: Dataset) -> str | None:
+def _routing(
+    smoothed: Smoothed | Routed,
+    compiled: Compiled | RoutedCompiled,
+    procedure: Procedure,
+    data: Dataset,
+    models: RoutedModelConfigs | None,
+) -> RoutingConfig | None:
+    """What a run says of its router; None where there is none."""
+    if not isinstance(smoothed, Routed) or not isinstance(compiled, RoutedCompiled):
+        return None
+    noise = smoothed.router.noise.for_inputs(data.tensors([0]))
+    of_router, of_member = split_level(procedure, smoothed.router_share)
+    unknown = RoutedModelConfigs(ModelConfig(), (ModelConfig(),) * len(smoothed.strengths))
+    return RoutingConfig(
+        noise=noise.describe(),
+        stream=noise.stream_kind(compiled.router.device),
+        strengths=smoothed.strengths,
+        router_procedure=of_router.describe(),
+        member_procedure=of_member.describe(),
+        router=(models or unknown).router,
+        members=(models or unknown).members,
+    )
+
+
+def _memory(smoothed: Smoothed | Routed, compiled: Compiled | RoutedCompiled, data: Dataset) -> str | None:
     """The id of the memory that the run answers through; None if through none."""
     if smoothed.memory is None:
         return None
@@ -71,7 +123,7 @@ def _memory(smoothed: Smoothed, compiled: Compiled, data: Dataset) -> str | None
     return smoothed.memory.claim(compiled.description, noise, compiled.shape)
 
 
-def _check_remembered(run: Run, smoothed: Smoothed, data: Dataset, records: Sequence[Record]) -> None:
+def _check_remembered(run: Run, smoothed: Smoothed | Routed, data: Dataset, records: Sequence[Record]) -> None:
     """Refuse to go on with an older copy of the memory: it has the right name, and not what was claimed last."""
     claims = [record for record in records if not record.abstained]
     if smoothed.memory is None or not claims:
@@ -86,7 +138,7 @@ def _check_remembered(run: Run, smoothed: Smoothed, data: Dataset, records: Sequ
 
 def certify_into(
     run: Run,
-    smoothed: Smoothed,
+    smoothed: Smoothed | Routed,
     procedure: Procedure,
     data: Dataset,
     *,
@@ -102,6 +154,8 @@ def certify_into(
     an ensemble are asked.
     """
     config, compiled = run.config, _compiled(smoothed, data)
+    then = config.routing
+    models = None if then is None else RoutedModelConfigs(then.router, then.members)
     given = {
         "classifier": (config.classifier, compiled.description),
         "noise": (config.noise, smoothed.noise.for_inputs(data.tensors([0])).describe()),
@@ -109,9 +163,10 @@ def certify_into(
         "seed": (config.seed, smoothed.seed),
         "data": (config.data.fingerprint, data.fingerprint),
         "sigma_search": (config.sigma_search, None if smoothed.search is None else smoothed.search.describe()),
+        "router": (then, _routing(smoothed, compiled, procedure, data, models)),
     }
-    for name, (then, now) in given.items():
-        if plain(then) != plain(now):
+    for name, (was, now) in given.items():
+        if plain(was) != plain(now):
             raise InputError(f"{run.path} was started with another {name}; certify into a folder of its own")
     if config.memory != _memory(smoothed, compiled, data):  # last: it makes the memory if it is not there
         raise InputError(f"{run.path} was started with another memory; certify into a folder of its own")
@@ -127,12 +182,26 @@ def certify_into(
         todo = [index for index in run.planned if index not in recorded]
         last = time.perf_counter()
         for part in data.parts(todo):  # data may be larger than memory
-            certificates = smoothed.certifying(
-                data.tensors(part), procedure, on_draws=on_draws, member_calls=member_calls, compiled=compiled
-            )
-            for row, certificate in certificates:
+            x = data.tensors(part)
+            for row, certificate in _certifying(smoothed, x, procedure, compiled, on_draws, member_calls):
                 now = time.perf_counter()
                 record = Record.of(part[row], int(data.labels[part[row]]), certificate, now - last)
                 last = now
                 writer.append(record)
                 on_record(record)
+
+
+def _certifying(
+    smoothed: Smoothed | Routed,
+    x: Tensor,
+    procedure: Procedure,
+    compiled: Compiled | RoutedCompiled,
+    on_draws: Callable[[int], None],
+    member_calls: MemberCalls | None,
+) -> Iterator[tuple[int, Certificate]]:
+    """(row, certificate) as they are there; calls of a routed classifier's ensembles are not counted."""
+    if isinstance(smoothed, Routed):
+        assert isinstance(compiled, RoutedCompiled)
+        return smoothed.certifying(x, procedure, on_draws=on_draws, compiled=compiled)
+    assert isinstance(compiled, Compiled)
+    return smoothed.certifying(x, procedure, on_draws=on_draws, member_calls=member_calls, compiled=compiled)

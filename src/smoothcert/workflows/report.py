@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -10,8 +11,10 @@ from typing import TYPE_CHECKING, Any
 from smoothcert import analysis
 from smoothcert.analysis import Results
 from smoothcert.core.errors import InputError
-from smoothcert.present.report import write_report
+from smoothcert.present.report import About, Audited, Example, write_report
+from smoothcert.runs import Run
 from smoothcert.workflows.observer import SILENT, Observer
+from smoothcert.workflows.verify import Verification, last_digest
 
 if TYPE_CHECKING:
     from smoothcert.datasets import Dataset
@@ -27,6 +30,7 @@ def report(
     data_root: Path | None = None,
     images: bool = True,
     radii: Sequence[float] | None = None,
+    audits: Sequence[str | Path | Verification] = (),
     observer: Observer = SILENT,
 ) -> Path:
     """Write one self-contained page: what is certified, curves, classes, every input; opens offline. Gives its path.
@@ -40,12 +44,15 @@ def report(
         data_root: where the files of named data sets lie.
         images: whether to look for pictures.
         radii: columns of the table. Default: chosen.
+        audits: what `verify` found about these runs: its result, or the file that `verify --json` wrote. One of another
+            run, or of an earlier state of it, is refused.
         observer: hears of results without pictures.
     """
     out = Path(out)
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out must end in .html, got {out.name!r}")
     results = analysis.read_all([Path(source) for source in sources])
+    audited = _audited(sources, audits)
     found, missing = _datasets(results, data, data_root) if images else ({}, {})
     write_report(
         results,
@@ -53,12 +60,62 @@ def report(
         images={r.name: _pictures(found[r.name], r) for r in results if r.name in found},
         class_names={name: of.class_names for name, of in found.items()},  # for logs, which name none
         radii=None if radii is None else list(radii),
-        command=_command(sources, out, data, images=images, radii=radii),
+        command=_command(sources, out, data, images=images, radii=radii, audits=audits),
+        about={
+            result.name: _about(Path(source), audited.get(Path(source)), _examples(found.get(result.name), result))
+            for source, result in zip(sources, results, strict=True)
+        },
     )
     for reason, names in missing.items():
         which = ", ".join(names) if len(names) <= 3 else f"{len(names)} results"
         observer.warned(f"no images of {which}: {reason}")
     return out
+
+
+def _about(source: Path, audit: Audited | None, shown: tuple[Example, ...]) -> About:
+    """When and how a run says it was made; of a log nothing is known."""
+    if not source.is_dir():
+        return About(examples=shown)
+    made = Run.open(source).made
+    return About(made.when, made.command, audit, shown)
+
+
+def _examples(dataset: Dataset | None, result: Results) -> tuple[Example, ...]:
+    if dataset is None or dataset.input_range is None:
+        return ()
+    from smoothcert.workflows.report_examples import examples  # noqa: PLC0415 (noise is drawn by torch)
+
+    return examples(dataset, result)
+
+
+def _audited(sources: Sequence[str | Path], audits: Sequence[str | Path | Verification]) -> dict[Path, Audited]:
+    """By the folder of a run what was found about it."""
+    if not audits:
+        return {}
+    states = {last_digest(Run.open(path)): path for path in map(Path, sources) if path.is_dir()}
+    found: dict[Path, Audited] = {}
+    for one in audits:
+        content = one.to_json() if isinstance(one, Verification) else _read_audit(Path(one))
+        if content.get("run") not in states:
+            raise InputError(f"{_called(one)} is not of these runs as they are now; verify them again with --json")
+        where = [f"{finding.get('where')}: {finding.get('sentence')}" for finding in content.get("findings", ())]
+        found[states[content["run"]]] = Audited(content["holds"] is True, str(content["sentence"]), tuple(where))
+    return found
+
+
+def _called(audit: str | Path | Verification) -> str:
+    return "the audit" if isinstance(audit, Verification) else f"--audit {audit}"
+
+
+def _read_audit(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if not {"run", "holds", "sentence", "findings"} <= set(content):
+            raise ValueError
+        parts: dict[str, Any] = dict(content)
+    except (OSError, ValueError, TypeError, RecursionError):
+        raise InputError(f"{path} is not what smoothcert verify --json prints; write that into a file") from None
+    return parts
 
 
 def _datasets(
@@ -153,11 +210,18 @@ def _pictures(dataset: Dataset, result: Results) -> Mapping[int, Any]:
 
 
 def _command(
-    sources: Sequence[str | Path], out: Path, data: Any, *, images: bool, radii: Sequence[float] | None
+    sources: Sequence[str | Path],
+    out: Path,
+    data: Any,
+    *,
+    images: bool,
+    radii: Sequence[float] | None,
+    audits: Sequence[str | Path | Verification],
 ) -> str:
     """What makes the report again, as far as a command can."""
     words = ["smoothcert", "report", *map(str, sources), "--out", str(out)]
     words += ["--data", str(data)] if isinstance(data, str | Path) else []
     words += [] if images else ["--no-images"]
     words += [] if radii is None else ["--radii", ",".join(repr(r).removesuffix(".0") for r in radii)]
+    words += [word for one in audits if not isinstance(one, Verification) for word in ("--audit", str(one))]
     return shlex.join(words)

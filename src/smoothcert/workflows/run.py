@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from smoothcert.engine import Pool
     from smoothcert.memory import Memory
     from smoothcert.workflows.attack import AttackResult
-    from smoothcert.workflows.sources import DataSource, ModelSource
+    from smoothcert.workflows.brought import AnyModel
+    from smoothcert.workflows.sources import DataSource
     from smoothcert.workflows.verify import Verification
 
 
@@ -64,16 +65,27 @@ class Run(runs.Run):
         return table_text(self.summary(radii), form)
 
     def report(
-        self, path: str | Path, *, data: DataSource | None = None, images: bool = True, observer: Observer = SILENT
+        self,
+        path: str | Path,
+        *,
+        data: DataSource | None = None,
+        images: bool = True,
+        audit: Verification | None = None,
+        observer: Observer = SILENT,
     ) -> Path:
-        """Write one HTML file with curves, tables and every input, which opens anywhere, offline."""
+        """Write one HTML file with curves, tables and every input, which opens anywhere, offline.
+
+        `audit` is what `verify` found about this run; the page shows it.
+        """
         from smoothcert.workflows.report import report  # noqa: PLC0415 (pictures need torch, tables do not)
 
-        return report([self.path], path, data=self.data if data is None else data, images=images, observer=observer)
+        audits = [] if audit is None else [audit]
+        shown = self.data if data is None else data
+        return report([self.path], path, data=shown, images=images, audits=audits, observer=observer)
 
     def verify(
         self,
-        model: ModelSource | None = None,
+        model: AnyModel | None = None,
         *,
         data: DataSource | None = None,
         share: float = 1.0,
@@ -104,7 +116,7 @@ class Run(runs.Run):
 
     def attack(
         self,
-        model: ModelSource,
+        model: AnyModel,
         *,
         adversaries: Sequence[str] = ("pgd", "ddn"),
         radii: Sequence[float] | None = None,

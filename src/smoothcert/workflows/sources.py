@@ -123,6 +123,14 @@ def open_model(
     return Classifier(model, num_classes, name=type(source).__name__, device=where)
 
 
+def model_name(source: ModelSource) -> str | None:
+    """What a model is called where nobody says: as its file, or as its folder where trainings call all files alike."""
+    if isinstance(source, Checkpoint) or callable(source):
+        return None
+    file = model_file(source if isinstance(source, str | Path) else source[0]).absolute()
+    return file.parent.name if file.stem == "model" else file.stem
+
+
 def _from_checkpoint(
     source: Checkpoint | Files,
     device: str | None,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any, cast
@@ -78,6 +79,7 @@ def train_recipe(
     save_every: float = 120.0,
     init: Path | None = None,
     keep_every: int | None = None,
+    routes: Mapping[str, Any] | None = None,
     observer: Observer = SILENT,
 ) -> bool:
     """Train on `data` into the folder `out`: log, state and, when done, the model. False if that was done before.
@@ -91,18 +93,17 @@ def train_recipe(
         save_every: seconds between states, besides after every epoch.
         init: a checkpoint of the same network, whose weights are the first ones.
         keep_every: the model after every so many epochs is kept, as epoch-0010.safetensors.
+        routes: of a router: what its classes stand for, and by which models its labels were made.
         observer: hears how it goes.
     """
     if keep_every is not None and keep_every < 1:
         raise InputError(f"--keep-every must be at least 1, got {keep_every}")
-    if recipe.tunes is not None and init is None:
-        raise InputError(
-            f"{recipe.name} goes on with a trained model; give it with --init, such as one of {recipe.tunes} or "
-            f"{recipe.tunes}-fast"
-        )
+    _refuse_nothing_to_tune(recipe, init)
     architecture, objective = architecture_of(recipe, data), objective_of(recipe, device)
     model = models.build(architecture, seed=seed).to(device)
     config = training_config(recipe, data, seed=seed, device=device)
+    if routes is not None:
+        config["routes"] = dict(routes)
     if init is not None:
         config["init"] = _take_weights(model, architecture, init)
     rows, held = hold_out(len(data), recipe.holdout)
@@ -156,6 +157,14 @@ def train_recipe(
             save(folder.model, history[-1])
         group.gather(None)  # nobody leaves before the model is written
     return True
+
+
+def _refuse_nothing_to_tune(recipe: Recipe, init: Path | None) -> None:
+    if recipe.tunes is not None and init is None:
+        raise InputError(
+            f"{recipe.name} goes on with a trained model; give it with --init, such as one of {recipe.tunes} or "
+            f"{recipe.tunes}-fast"
+        )
 
 
 def _take_weights(model: torch.nn.Module, architecture: Architecture, init: Path) -> str:

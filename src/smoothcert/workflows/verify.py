@@ -16,8 +16,9 @@ from smoothcert.workflows.observer import SILENT, Observer, task
 if TYPE_CHECKING:
     from smoothcert.engine import Pool
     from smoothcert.memory import Memory
+    from smoothcert.workflows.brought import AnyModel
     from smoothcert.workflows.choices import PoolChoice
-    from smoothcert.workflows.sources import DataSource, ModelSource
+    from smoothcert.workflows.sources import DataSource
 
 LEVEL_1 = "level 1 (votes, bounds, boundaries, rounding)"
 
@@ -35,6 +36,7 @@ class Verification:
     notes: tuple[str, ...]
     exact: bool  # numbers were compared to the last bit, else to 1e-12
     pick: int | None  # the seed with which the share and fresh draws were chosen
+    run: str = ""  # the digest of the run's last line: what was checked is the run up to there
 
     @property
     def holds(self) -> bool:
@@ -59,6 +61,9 @@ class Verification:
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
         return {
+            "run": self.run,
+            "holds": self.holds,
+            "sentence": self.sentence,
             "planned": self.planned,
             "recorded": self.recorded,
             "holding": self.holding,
@@ -83,7 +88,7 @@ class _Further:
 def verify(
     run: Run | str | Path,
     *,
-    model: ModelSource | None = None,
+    model: AnyModel | None = None,
     data: DataSource | None = None,
     data_root: Path | None = None,
     share: float = 1.0,
@@ -104,7 +109,7 @@ def verify(
 
     Args:
         run: the run, or its folder.
-        model: what was certified. Default: its votes are taken as they are.
+        model: what was certified: a model, or a `Routed` or `RoutedModels`. Default: its votes are taken as they are.
         data: what was certified. Default: the data of the run's name.
         share: of the inputs that are drawn again, chosen at random.
         fresh: draws of level 3, per input. Default: no level 3.
@@ -136,7 +141,14 @@ def verify(
         notes=tuple(further.notes),
         exact=audit.exact,
         pick=further.pick,
+        run=last_digest(opened),
     )
+
+
+def last_digest(run: Run) -> str:
+    """The digest of a run's last line, which follows from all lines and the configuration."""
+    lines = run.lines()
+    return lines[-1].digest if lines else run.digest
 
 
 def _ask_memory(
@@ -166,7 +178,7 @@ def _without_memory(audit: Audit) -> list[str]:
 class _Drawing:
     """What is drawn, and with what."""
 
-    model: ModelSource
+    model: AnyModel
     data: DataSource | None
     data_root: Path | None
     share: float
@@ -180,21 +192,19 @@ class _Drawing:
 def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observer) -> _Further:
     """Levels 2 and 3."""
     from smoothcert.audit.fresh import draw_fresh  # noqa: PLC0415 (level 1 needs no torch)
-    from smoothcert.audit.rebuild import check_model  # noqa: PLC0415
     from smoothcert.audit.redraw import redraw, sample_records  # noqa: PLC0415
+    from smoothcert.workflows.brought import bring  # noqa: PLC0415
     from smoothcert.workflows.choices import resolve_pool  # noqa: PLC0415
-    from smoothcert.workflows.of_run import rebuilt, run_calibration, run_data, run_model  # noqa: PLC0415
+    from smoothcert.workflows.of_run import run_data  # noqa: PLC0415
 
     pool = resolve_pool(options.pool)
     records = sample_records(audit.records, options.share, seed)
-    classifier = run_model(run, options.model, device=options.device, observer=observer)
+    brought = bring(run, options.model, device=options.device, observer=observer)
     dataset = run_data(run, options.data, options.data_root)
-    classifier.check_shape(dataset.inputs.shape[1:], dataset.name)
-    calibrating = run_calibration(run, options.calibration, options.data, options.data_root)
+    brought.check_shape(dataset.inputs.shape[1:], dataset.name)
+    calibrating = brought.calibration(options.calibration, options.data, options.data_root)
     same, other = (
-        rebuilt(
-            run,
-            classifier,
+        brought.again(
             seed=one,
             workers=options.workers,
             pool=pool,
@@ -204,12 +214,7 @@ def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observ
         )
         for one in (None, seed)
     )
-    further = _Further(pick=seed)
-    about, said = classifier.about, run.config.model
-    if about.architecture is not None:
-        further.findings += check_model(run, architecture=about.architecture, ensemble=about.ensemble)
-    if said.files and about.files and about.files != said.files:
-        further.notes.append(f"the run calls its model {', '.join(said.files)}: it is this one, renamed")
+    further = _Further(pick=seed, findings=brought.findings(), notes=brought.notes)
     recorded = sum(record.draws or 0 for record in records)
     with task(observer, "draw", total=recorded + len(records) * (options.fresh or 0)) as under_way:
         if options.fresh is not None:  # first, because it may refuse its options

@@ -129,7 +129,10 @@ def test_openvino_votes_as_the_same_graph_without_int8_kernels(
     assert 60 <= max(int(np.abs(one.astype(int)).max()) for one in eights) <= 64, "2 * 255 * 64 fits in 16 bits"
 
     options = {"LP_TRANSFORMS_MODE": False, "INFERENCE_PRECISION_HINT": "f32", "INFERENCE_NUM_THREADS": 1}
-    exact = core.compile_model(model, "CPU", options)
+    try:
+        exact = core.compile_model(model, "CPU", options)
+    except RuntimeError as error:  # instructions that OpenVINO counts on were switched off (ONEDNN_MAX_CPU_ISA)
+        pytest.skip(f"no reference here: {' '.join(str(error).split())[:200]}")
     assert task.calibration is not None
     wanted = in_batches(lambda x: torch.from_numpy(exact(x.numpy())[0]), task.calibration)
     for name, content in (("graph", graph), ("weights", weights)):

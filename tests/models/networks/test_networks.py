@@ -20,6 +20,8 @@ PUBLISHED = [
     ("lenet", 10, (1, 28, 28), 3_274_634),
     # Likewise: (25*20 + 20) + (25*20*50 + 50) + (800*500 + 500) + (500*10 + 10).
     ("lenet-small", 10, (1, 28, 28), 431_080),
+    # LeCun et al. 1998, with colours: (75*6 + 6) + (150*16 + 16) + (400*120 + 120) + (120*84 + 84) + (84*10 + 10).
+    ("lenet5", 10, CIFAR, 62_006),
     # Wei Yang's CIFAR zoo (bearpaw/pytorch-classification, README): 2.47 M.
     ("alexnet", 10, CIFAR, 2_472_266),
     # Sun et al. 2024, "NeuralFuse", table 7 (VGG-19: 20.04 M in Yang's README, too).
@@ -38,6 +40,8 @@ PUBLISHED = [
     ("densenet100", 10, CIFAR, 769_162),
     # Zhang et al. 2017, grey images: (9*64 + 64) + 15*(9*64*64 + 2*64) + 9*64.
     ("dncnn", 0, (1, 40, 40), 556_096),
+    # Twice as wide: (9*128 + 128) + 15*(9*128*128 + 2*128) + 9*128.
+    ("dncnn-wide", 0, (1, 40, 40), 2_218_112),
 ]
 
 
@@ -57,7 +61,9 @@ def test_resnet26_adds_one_block_per_stage_to_resnet20():
     assert count == 272_474 + sum(block.values())
 
 
-@pytest.mark.parametrize("name", [name for name in names() if name not in ("dncnn", "resnet50", "cifar-resnet110")])
+@pytest.mark.parametrize(
+    "name", [name for name in names() if name not in ("dncnn", "dncnn-wide", "resnet50", "cifar-resnet110")]
+)
 def test_scores_have_one_row_per_image_whatever_the_batch(name):
     net = build(Architecture(name, 7, CIFAR), seed=0).eval()
     x = torch.rand(3, *CIFAR, generator=torch.Generator().manual_seed(0))
@@ -73,7 +79,7 @@ def test_scores_have_one_row_per_image_whatever_the_batch(name):
 def test_any_batch_size_gives_that_many_outputs(name):
     net = on_meta(name, 10, CIFAR).eval()
     for batch in (1, 2, 5, 17):
-        expected = (batch, *CIFAR) if name == "dncnn" else (batch, 10)
+        expected = (batch, *CIFAR) if name.startswith("dncnn") else (batch, 10)
         assert net(torch.empty(batch, *CIFAR, device="meta")).shape == expected
 
 
@@ -218,7 +224,7 @@ def test_torch_fx_can_trace_it(name):
     """Folding batch-norm into convolutions goes through torch.fx."""
     shape = CIFAR
     spec = (0.5,) * 3
-    net = build(Architecture(name, 10, shape, *(() if name == "dncnn" else (spec, spec))), seed=0).eval()
+    net = build(Architecture(name, 10, shape, *(() if name.startswith("dncnn") else (spec, spec))), seed=0).eval()
     traced = torch.fx.symbolic_trace(net)
     if name in ("lenet", "cifar-resnet20", "densenet100", "dncnn"):
         x = torch.rand(2, *shape, generator=torch.Generator().manual_seed(0))

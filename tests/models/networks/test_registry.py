@@ -24,8 +24,10 @@ def test_every_promised_name_is_registered():
         "cifar-resnet32",
         "densenet100",
         "dncnn",
+        "dncnn-wide",
         "lenet",
         "lenet-small",
+        "lenet5",
         "resnet18",
         "resnet34",
         "resnet50",
@@ -67,7 +69,7 @@ def test_without_a_seed_the_global_generator_decides():
         ("resnet20", "cifar-resnet20"),
         ("cifar_resnet110", "cifar-resnet110"),
         ("ResNet-50", "resnet50"),
-        ("lenet5", "lenet"),
+        ("lenett", "lenet"),
         ("vgg-16", "vgg16"),
         ("desnet100", "densenet100"),
     ],
@@ -86,7 +88,15 @@ def test_a_name_that_resembles_none_gets_no_guess():
 
 @pytest.mark.parametrize(
     ("name", "side"),
-    [("lenet", 4), ("lenet-small", 16), ("alexnet", 29), ("vgg16", 32), ("vgg19", 32), ("densenet100", 4)],
+    [
+        ("lenet", 4),
+        ("lenet-small", 16),
+        ("lenet5", 16),
+        ("alexnet", 29),
+        ("vgg16", 32),
+        ("vgg19", 32),
+        ("densenet100", 4),
+    ],
 )
 def test_the_smallest_image_works_and_a_smaller_one_is_refused(name, side):
     with torch.device("meta"):
@@ -98,7 +108,7 @@ def test_the_smallest_image_works_and_a_smaller_one_is_refused(name, side):
 
 
 @pytest.mark.parametrize(
-    "name", [name for name in names() if name not in ("lenet", "lenet-small", "alexnet", "vgg16", "vgg19")]
+    "name", [name for name in names() if name not in ("lenet", "lenet-small", "lenet5", "alexnet", "vgg16", "vgg19")]
 )
 def test_the_others_have_no_smallest_image_but_their_own(name):
     side = 4 if name == "densenet100" else 1

@@ -51,7 +51,12 @@ def test_networks_of_recipes_exist() -> None:
 
 
 def test_names_are_unique_and_every_objective_has_one() -> None:
-    rows = sum(len(row.sigmas) * (2 if data == "cifar10" else 1) for data, rows in ROWS.items() for row in rows)
+    usual = {"cifar10": 2}
+    rows = sum(
+        len(row.sigmas) * (1 if row.denoiser else len(row.networks) or usual.get(data, 1))
+        for data, rows in ROWS.items()
+        for row in rows
+    )
     fast = [name for name in RECIPES if name.endswith("-fast")]
     assert len(RECIPES) == rows + len(fast)
     for data in ("mnist-lenet", "cifar10-resnet20"):
@@ -84,6 +89,36 @@ def test_values_of_the_papers() -> None:
     assert (horvath.lam, horvath.eta) == (10, 0.5)  # Horvath 2022, appendix G.4
     assert find("mnist-lenet-smoothadv-0.50").published_acr == 1.6872
     assert find("cifar10-resnet110-gaussian-0.25").published_acr == 0.4289
+
+
+def test_values_of_the_papers_own_schedules() -> None:
+    """Zhai 2020, appendix C; Liu 2021, appendix C.1; Alfarra 2022, section 4; the code of Salman 2020."""
+    zhai = find("mnist-lenet-macer-440-1.00")
+    assert (zhai.epochs, zhai.lr, zhai.objective["lam"], zhai.objective["draws"]) == (440, 0.01, 16, 16)
+    assert (zhai.published_acr, find("mnist-lenet-gaussian-440-0.25").published_acr) == (1.520, 0.887)
+    assert "deferred_until" not in zhai.objective
+    sween = find("cifar10-resnet110-gaussian-400-0.50")
+    assert (sween.epochs, sween.lr, sween.published_acr) == (400, 0.01, 0.573)
+    assert [schedule_of(sween).factor(epoch, 400) for epoch in (149, 151, 301)] == pytest.approx([1, 0.1, 0.01])
+    assert (find("svhn-resnet110-gaussian-0.25").published_acr, find("svhn-resnet110-gaussian-0.50").epochs) == (
+        0.469,
+        440,
+    )
+    steps = [
+        find(f"cifar10-resnet110-smoothadv-t10-{s}").objective["attack"]["steps"] for s in ("0.25", "0.50", "1.00")
+    ]
+    assert steps == [10, 10, 10]
+    partner, ours = (find(f"cifar10-resnet20-{m}-0.50-fast") for m in ("smoothadv-t2", "advmacer"))
+    assert (partner.passes, partner.epochs) == (ours.passes, ours.epochs), "at equal cost"
+    ddrs = find("cifar10-resnet18-smoothadv-200-0.12")
+    assert (ddrs.architecture, ddrs.epochs, ddrs.objective["attack"]["eps"]) == ("resnet18", 200, 0.25)
+    ddn = objective_of(find("imagenet-resnet50-smoothadv-best-0.25"))
+    assert isinstance(ddn, SmoothAdv)
+    assert ddn.attack == DDN(eps=1.0, steps=2)
+    wide = find("cifar10-dncnn-wide-denoising-adam-0.25")
+    assert (wide.optimizer, wide.lr, wide.epochs, wide.mean) == ("adam", 0.001, 90, ())
+    lenet5 = build(Architecture("lenet5", 10, (3, 32, 32)))
+    assert sum(weights.numel() for weights in lenet5.parameters()) == 62_006
 
 
 def test_a_published_number_stands_beside_what_was_published() -> None:

@@ -8,6 +8,7 @@ members of one architecture stacked into one (torch.vmap), which is slower on a 
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,7 +28,7 @@ from smoothcert.engine.backends.base import (
     rows_are_independent,
 )
 from smoothcert.models import fingerprint
-from smoothcert.models.ensembles import Ensemble, SoftmaxVoting
+from smoothcert.models.ensembles import Ensemble, SideBySide, SoftmaxVoting
 
 GATHERED = 32
 """Batches of members that an adaptive ensemble is given at once: what few rows are left of each fill batches again."""
@@ -61,6 +62,63 @@ class EnsembleRunner:
         return self._runners[number](x)
 
 
+class SideBySideRunner:
+    """A runner of several classifiers, for one thread: members are run once, and classifiers are told their scores.
+
+    A classifier that asks a member about some rows only is told those of them. `member_calls` counts what each asked,
+    one after another: as many as it would have asked alone.
+    """
+
+    def __init__(self, several: SideBySide, runners: Sequence[Model], member_calls: list[int] | None = None) -> None:
+        self._several, self._runners = several, runners
+        self.member_calls = [0] * sum(map(len, several.places)) if member_calls is None else member_calls
+
+    def __call__(self, x: Tensor) -> Tensor:
+        """Scores (B, J * C) of x (B, ...)."""
+        told, slots = [_Told(runner, x) for runner in self._runners], itertools.count()
+        found = []
+        for number, places in enumerate(self._several.places):
+            members = [partial(self._ask, next(slots), told[place]) for place in places]
+            found.append(self._several.scores(number, members, x))
+        return torch.cat(found, dim=1)
+
+    def in_calls_of(self, rows: int) -> SideBySideRunner | None:
+        """The same with members in calls of `rows` rows; None if one of them runs in one shape only."""
+        sized = [in_calls_of(runner, rows) for runner in self._runners]
+        runners = [runner for runner in sized if runner is not None]
+        return SideBySideRunner(self._several, runners, self.member_calls) if len(runners) == len(sized) else None
+
+    def _ask(self, slot: int, told: _Told, x: Tensor) -> Tensor:
+        self.member_calls[slot] += len(x)
+        return told(x)
+
+
+class _Told:
+    """A member that was run on all rows: its scores of them, and of any of them; what else it is asked, it is run on.
+
+    Rows are known by their content: equal rows have equal scores.
+    """
+
+    def __init__(self, runner: Model, x: Tensor) -> None:
+        self._runner, self._x, self._scores = runner, x, runner(x.clone())
+        self._numbers: dict[bytes, int] = {}
+
+    def __call__(self, x: Tensor) -> Tensor:
+        if torch.equal(x, self._x):
+            return self._scores.clone()
+        if not self._numbers:
+            self._numbers = {row: number for number, row in enumerate(_contents(self._x))}
+        rows = [self._numbers.get(row) for row in _contents(x)]
+        known = [row for row in rows if row is not None]
+        if len(known) < len(rows):
+            return self._runner(x)
+        return self._scores[torch.tensor(known, dtype=torch.long, device=self._scores.device)]
+
+
+def _contents(x: Tensor) -> list[bytes]:
+    return [row.tobytes() for row in x.detach().cpu().numpy()]
+
+
 def prepare(prepare_member: Callable[[BackendTask], Executable], task: BackendTask) -> Executable:
     """Prepare every member in the task's shape. Members share the calibration inputs, too."""
     ensemble = task.model
@@ -72,8 +130,11 @@ def prepare(prepare_member: Callable[[BackendTask], Executable], task: BackendTa
         except UnableError as reason:
             raise UnableError(f"its member {number}: {reason}") from reason
 
-    def new_runner() -> EnsembleRunner:
-        return EnsembleRunner(ensemble, [part.new_runner() for part in parts])
+    def new_runner() -> EnsembleRunner | SideBySideRunner:
+        runners = [part.new_runner() for part in parts]
+        if isinstance(ensemble, SideBySide):
+            return SideBySideRunner(ensemble, runners)
+        return EnsembleRunner(ensemble, runners)
 
     sizes = min(part.sizes for part in parts)
     executable = Executable(new_runner, _description([part.description for part in parts]), sizes=sizes)

@@ -15,6 +15,7 @@ from smoothcert.models.ensembles.minimum_variance import (
 )
 from smoothcert.models.ensembles.ranking import Ranking, rank
 from smoothcert.models.ensembles.sampling import refuse_overlap
+from smoothcert.models.ensembles.side_by_side import SideBySide
 from smoothcert.models.ensembles.sween import Weights, sween_weights
 from smoothcert.models.ensembles.voting import HardVoting, SoftmaxVoting, SoftVoting
 
@@ -30,6 +31,7 @@ __all__ = [
     "MaxMargin",
     "Member",
     "Ranking",
+    "SideBySide",
     "SoftVoting",
     "SoftmaxVoting",
     "Weights",

@@ -67,7 +67,18 @@ def save(
     paths = [Path(member) for member in members]
     if path.resolve() in [member.resolve() for member in paths]:
         raise InputError(f"{path} cannot be a member of itself; write the ensemble to another file")
-    loaded = [_load(member, "cpu", (), code=False) for member in paths]
+    return write(path, name, paths, [_load(member, "cpu", (), code=False) for member in paths], options, details)
+
+
+def write(
+    path: Path,
+    name: str,
+    paths: Sequence[Path],
+    loaded: Sequence[Checkpoint],
+    options: Mapping[str, Any] | None = None,
+    details: Mapping[str, Any] | None = None,
+) -> Checkpoint:
+    """`save` of members that were loaded before; ensembles that are written of the same ones share them."""
     whole = together(loaded, paths, name, dict(options or {}))
     assert isinstance(whole.model, Aggregation)
     content = {
@@ -162,14 +173,9 @@ def _load(path: Path, device: str | torch.device, above: tuple[Path, ...], *, co
     here = path.resolve()
     if here in above:
         raise InputError(f"{path} is a member of itself; make the ensemble again")
-    content = _read(path)
-    try:
-        listed = [(path.parent / str(member["path"]), str(member["fingerprint"])) for member in content["members"]]
-        name, options, details = str(content["aggregation"]), dict(content["options"]), dict(content["details"])
-    except (KeyError, TypeError, ValueError):
-        raise InputError(f"{path} is not a whole ensemble file; make the ensemble again") from None
+    content = read(path)
     loaded = []
-    for member, identity in listed:
+    for member, identity in zip(content.members, content.fingerprints, strict=True):
         one = _load(member, device, (*above, here), code=False)
         if one.fingerprint != identity:
             now = str(one.fingerprint)[:12]
@@ -178,8 +184,31 @@ def _load(path: Path, device: str | torch.device, above: tuple[Path, ...], *, co
                 f"{identity[:12]}...; bring the old file back, or make the ensemble again"
             )
         loaded.append(one)
-    whole = together(loaded, [member for member, _ in listed], name, options)
-    return _detailed(whole, details)
+    whole = together(loaded, content.members, content.aggregation, content.options)
+    return _detailed(whole, content.details)
+
+
+@dataclasses.dataclass(frozen=True)
+class Content:
+    """What an ensemble file says; its members are not looked at."""
+
+    aggregation: str
+    options: dict[str, Any]
+    members: list[Path]
+    fingerprints: list[str]
+    details: dict[str, Any]
+
+
+def read(path: Path) -> Content:
+    """What an ensemble file says; one that is damaged is refused."""
+    content = _read(path)
+    try:
+        members = [path.parent / str(member["path"]) for member in content["members"]]
+        fingerprints = [str(member["fingerprint"]) for member in content["members"]]
+        name, options, details = str(content["aggregation"]), dict(content["options"]), dict(content["details"])
+    except (KeyError, TypeError, ValueError):
+        raise InputError(f"{path} is not a whole ensemble file; make the ensemble again") from None
+    return Content(name, options, members, fingerprints, details)
 
 
 def _detailed(whole: Checkpoint, details: dict[str, Any]) -> Checkpoint:

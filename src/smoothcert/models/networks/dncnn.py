@@ -35,3 +35,9 @@ class DnCNN(nn.Module):
 @register("dncnn", classifies=False)
 def _dncnn(*, num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
     return DnCNN(input_shape[0])
+
+
+@register("dncnn-wide", classifies=False)
+def _dncnn_wide(*, num_classes: int, input_shape: tuple[int, int, int]) -> nn.Module:
+    """Twice as wide: the denoisers of Salman et al. 2020 that Horvath et al. 2022 make an ensemble of."""
+    return DnCNN(input_shape[0], width=128)

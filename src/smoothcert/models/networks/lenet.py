@@ -69,3 +69,38 @@ class SmallLeNet(nn.Module):
         """Return the scores `(B, num_classes)` of images `(B, C, H, W)`."""
         scores: Tensor = self.classifier(self.features(x))
         return scores
+
+
+@register("lenet5", min_side=16)
+class LeNet5(nn.Module):
+    """LeNet-5 (LeCun et al. 1998): 5x5 convolutions (6, 16), linear layers (120, 84, classes): 62_006 parameters.
+
+    So many for the 32x32 colour images of CIFAR-10: a candidate of SWEEN (Liu et al. 2021, section 5.1), whose paper
+    says "LeNet" and no more. ReLU and max-pooling as usual today, and torch's own initialisation.
+    """
+
+    def __init__(self, *, num_classes: int, input_shape: tuple[int, int, int]) -> None:
+        super().__init__()
+        channels, height, width = input_shape
+        sides = [((side - 4) // 2 - 4) // 2 for side in (height, width)]
+        self.features = nn.Sequential(
+            nn.Conv2d(channels, 6, 5),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),
+            nn.Conv2d(6, 16, 5),
+            nn.ReLU(inplace=True),
+            nn.MaxPool2d(2),  # (B, 16, 5, 5) for 32x32
+        )
+        self.classifier = nn.Sequential(
+            nn.Flatten(),
+            nn.Linear(16 * sides[0] * sides[1], 120),
+            nn.ReLU(inplace=True),
+            nn.Linear(120, 84),
+            nn.ReLU(inplace=True),
+            nn.Linear(84, num_classes),
+        )
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Return the scores `(B, num_classes)` of images `(B, C, H, W)`."""
+        scores: Tensor = self.classifier(self.features(x))
+        return scores

@@ -117,6 +117,8 @@ def _saved(result: Results, mean: float) -> str:
 
 
 def _share_and_draws(name: str, record: Record) -> tuple[float, int]:
+    if record.certificate is not None and record.certificate.route is not None:
+        raise InputError(f"{name} has a router, and this figure shows the votes of one classifier; give another run")
     if record.certificate is None or not sum(record.certificate.votes) or record.draws is None:
         raise InputError(f"{name} keeps no votes and draws to show; give a run made by certify")
     votes = record.certificate.votes

@@ -20,11 +20,12 @@ import numpy.typing as npt
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import write_whole
+from smoothcert.present.report.about import About, Audited, Example
 from smoothcert.present.report.content import page_model
 
-__all__ = ["render", "write_report"]
+__all__ = ["About", "Audited", "Example", "render", "write_report"]
 
-SCRIPTS = ("core.js", "chart.js", "tables.js", "inputs.js", "script.js")
+SCRIPTS = ("core.js", "chart.js", "tables.js", "about.js", "inputs.js", "script.js")
 
 Images = Mapping[str, Mapping[int, npt.NDArray[np.uint8]]]
 
@@ -37,17 +38,21 @@ def write_report(
     class_names: Mapping[str, Sequence[str]] | None = None,
     radii: Sequence[float] | None = None,
     command: str = "",
+    about: Mapping[str, About] | None = None,
 ) -> Path:
     """Write the report of one or several results to one self-contained HTML file; equal results give an equal file.
 
     `images` holds, by the name of a result, the picture of each input, uint8 (C, H, W) with 1 or 3 channels; results
     and inputs may be missing. `class_names` holds, by the name of a result, what its classes are called. `radii` are
-    the columns of the table, `command` is what a reader can type to make the report again.
+    the columns of the table, `command` is what a reader can type to make the report again. `about` holds, by the name
+    of a result, when and how it was made, what an audit found, and a few inputs under noise.
 
     It appears whole or not at all: a failure leaves what was there before.
     """
     path = Path(path)
-    model = page_model(results, images=images or {}, class_names=class_names or {}, radii=radii, command=command)
+    model = page_model(
+        results, images=images or {}, class_names=class_names or {}, radii=radii, command=command, about=about or {}
+    )
     text = render(model)
     try:
         write_whole(path, text.encode(errors="backslashreplace"))

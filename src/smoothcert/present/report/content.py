@@ -22,9 +22,10 @@ from smoothcert.analysis.results import Results
 from smoothcert.analysis.summary import Row, summarise, usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.core.labels import UNKNOWN
+from smoothcert.present.report.about import About, about_json
 from smoothcert.present.report.beside import beside, procedure_words
 from smoothcert.present.report.pictures import Pictures
-from smoothcert.present.report.reproduce import certify_command
+from smoothcert.present.report.reproduce import certify_command, verify_command
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends
 from smoothcert.procedures import Certificate, Scope
 from smoothcert.runs import Record
@@ -51,6 +52,7 @@ def page_model(
     class_names: Mapping[str, Sequence[str]],
     radii: Sequence[float] | None,
     command: str,
+    about: Mapping[str, About],
 ) -> dict[str, Any]:
     """Everything that the page shows."""
     if len({result.name for result in results}) < len(results):
@@ -66,6 +68,7 @@ def page_model(
     runs = [
         _run(result, row, picked, unit, results[:number])
         | _inputs(result, images.get(result.name, {}), pictures, class_names)
+        | about_json(result, about.get(result.name, About()), pictures)
         for number, (result, row) in enumerate(zip(results, summary.rows, strict=True))
     ]
     return {
@@ -113,6 +116,7 @@ def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[
         "claims": _claims(result),
         "note": row.note,
         "command": certify_command(result.name, result.settings),
+        "verify": verify_command(result.name, result.settings),
         "data": "" if (data := result.settings.data) is None else f"{data.name} {data.split}",
         "noise": row.noise,
         "inputs": row.inputs,
@@ -219,8 +223,10 @@ def _picture(record: Record, images: Mapping[int, npt.NDArray[np.uint8]], pictur
     return pictures.add(images[record.index]) if record.index in images else None
 
 
-def _votes(certificate: Certificate) -> list[int]:
-    """[top class, its votes, runner-up, its votes, all votes] of the draws that decided."""
+def _votes(certificate: Certificate) -> list[int] | None:
+    """[top class, its votes, runner-up, its votes, all votes] of the draws that decided; None where a router did."""
+    if not certificate.answers:
+        return None
     tally = list(certificate.tallies.values())[-1]
     if tally.num_classes < 2:
         return [tally.top, tally.votes[tally.top], tally.top, 0, tally.draws]

@@ -1,10 +1,13 @@
 // The inputs themselves: a card each, made once, then only filtered and put in order.
-const inputs = { run: 0, filter: "all", sort: "worst", page: 1000, shown: 1000, cards: new Map() };
+const inputs = { run: 0, filter: "all", class: "", sort: "worst", page: 1000, shown: 1000, cards: new Map() };
 
 const kind = (records, i) => {
   if (records.prediction[i] === ABSTAIN) return "abstained";
   return counts(records, i) ? "right" : "wrong";
 };
+
+// Inputs of the chosen class: by their label, or by the answer where nobody knows the label.
+const ofClass = (records, i) => inputs.class === "" || (records.label[i] === UNKNOWN ? records.prediction[i] : records.label[i]) === Number(inputs.class);
 
 const FILTERS = {
   all: { title: () => "All", keep: () => true },
@@ -27,7 +30,7 @@ const SORTS = {
 };
 
 function drawFilters(records) {
-  const all = [...records.index.keys()];
+  const all = [...records.index.keys()].filter((i) => ofClass(records, i));
   const made = Object.entries(FILTERS).map(([key, filter]) => {
     const count = all.filter((i) => filter.keep(records, i)).length;
     const choose = () => {
@@ -47,7 +50,7 @@ function drawInputs() {
   const run = model.runs[inputs.run];
   const { records } = run;
   drawFilters(records);
-  const kept = [...records.index.keys()].filter((i) => FILTERS[inputs.filter].keep(records, i));
+  const kept = [...records.index.keys()].filter((i) => ofClass(records, i) && FILTERS[inputs.filter].keep(records, i));
   // A stable order from run to run: equal merits by index.
   kept.sort((i, j) => SORTS[inputs.sort](records)(i, j) || records.index[i] - records.index[j]);
   const shown = kept.slice(0, inputs.shown);
@@ -78,9 +81,7 @@ function makeCard(run, i) {
     element("div", { class: "radius" }, within),
     ...voteParts(run, votes[i]),
     reason[i] ? element("div", { class: "small reason" }, reason[i]) : null);
-  const image = picture[i] === null ? null : element("img", {
-    src: model.pictures[picture[i]], alt: `Input ${index[i]}, ${truth}`, loading: "lazy", decoding: "async", width: 84, height: 84,
-  });
+  const image = picture[i] === null ? null : enlargeable(picture[i], `Input ${index[i]}, ${truth}`, 84);
   return element("li", { class: `card ${state}`, "data-index": index[i] }, image, facts);
 }
 
@@ -95,17 +96,32 @@ function voteParts(run, vote) {
   ];
 }
 
+// The classes of the chosen run; a class that it has, too, stays chosen.
+function drawClassChoice() {
+  const run = model.runs[inputs.run];
+  const { label, prediction } = run.records;
+  const met = new Set(label.map((own, i) => (own === UNKNOWN ? prediction[i] : own)));
+  const known = Object.entries(run.classes).filter(([number]) => met.has(Number(number)));
+  if (!known.some(([number]) => number === inputs.class)) inputs.class = "";
+  byId("class").replaceChildren(element("option", { value: "" }, "all"), ...known.map(([number, name]) => element("option", { value: number }, name)));
+  byId("class").value = inputs.class;
+  byId("class-choice").hidden = known.length < 2;
+}
+
 function setUpInputs() {
   byId("run").replaceChildren(...model.runs.map((run, number) => element("option", { value: number }, run.name)));
   byId("run-choice").hidden = model.runs.length === 1;
   byId("inputs-title").textContent = model.unit === "images" ? "The images" : "The inputs";
+  drawClassChoice();
   const choose = (name) => (event) => {
     inputs[name] = name === "run" ? Number(event.target.value) : event.target.value;
+    if (name === "run") drawClassChoice();
     inputs.shown = inputs.page;
     drawInputs();
   };
   byId("run").addEventListener("change", choose("run"));
   byId("sort").addEventListener("change", choose("sort"));
+  byId("class").addEventListener("change", choose("class"));
   byId("more").addEventListener("click", () => {
     inputs.shown += inputs.page;
     drawInputs();

@@ -44,6 +44,10 @@ function draw() {
 setUpWords();
 setUpPicker();
 setUpInputs();
+setUpEnlarging();
+drawHead();
+drawAudits();
+drawExamples();
 drawWarnings();
 drawLegend();
 drawConfiguration();

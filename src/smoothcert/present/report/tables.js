@@ -167,5 +167,7 @@ function drawConfiguration() {
     element("summary", {}, element("span", { class: "dot", style: `--c: ${colour(number)}` }), run.name),
     run.command ? element("p", { class: "fine" }, "The same run again, with the model and the data at hand:") : null,
     run.command ? element("pre", {}, run.command) : null,
+    run.verify ? element("p", { class: "fine" }, "To check it:") : null,
+    run.verify ? element("pre", {}, run.verify) : null,
     element("dl", {}, ...run.settings.flatMap(([key, value]) => [element("dt", {}, key), element("dd", {}, value)])))));
 }

@@ -13,8 +13,9 @@ from typing import Any
 
 from smoothcert.core.registry import Registry
 from smoothcert.noise import NOISES
+from smoothcert.training.recipes.published import PUBLISHED
 from smoothcert.training.recipes.recipe import Recipe
-from smoothcert.training.recipes.tables import ONE_CYCLE, PUBLISHED, ROWS, Each, Row, ds2
+from smoothcert.training.recipes.tables import ONE_CYCLE, ROWS, Each, Row, ds2
 
 __all__ = ["RECIPES", "Recipe", "find"]
 
@@ -35,23 +36,23 @@ _IMAGES: dict[str, dict[str, Any]] = {
     "svhn": {"crop": 4, "flip": False, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)},
     "imagenet": {"crop": 16, "flip": True, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
 }
+# Of these a short schedule would be that of another method again.
+_LONG = ("macer-150", "macer-440", "gaussian-440", "gaussian-400", "smoothadv-t10", "macer-tune")
 _FAST = {
     ("mnist", "lenet"): (16, 1e-4),
     ("mnist-binary", "lenet"): (16, 1e-4),
     ("cifar10", "resnet20"): (20, 5e-4),
 }  # epochs, weight decay
 
-_LONG_ONLY = ("macer-150", "smoothadv-t2", "macer-tune")  # of which there is no other schedule
-
 
 def _all() -> Iterator[Recipe]:
     for data, rows in ROWS.items():
         for row in rows:
-            for network in (row.denoiser,) if row.denoiser else _NETWORKS[data]:
+            for network in (row.denoiser,) if row.denoiser else row.networks or _NETWORKS[data]:
                 for number, sigma in enumerate(row.sigmas):
                     recipe = _recipe(data, network, row, number, sigma)
                     yield recipe
-                    if (data, network) in _FAST and row.method not in _LONG_ONLY:
+                    if (data, network) in _FAST and row.method not in _LONG:
                         yield _fast(recipe, *_FAST[data, network])
 
 

@@ -14,7 +14,7 @@ CHANNELS = {"mnist": 1, "mnist-binary": 1, "cifar10": 3, "svhn": 3, "imagenet": 
 
 # Images per second that one Ice Lake core takes forward and back, in float32. LeNet and ResNet-20 are measured there;
 # `lenet-small` took a third of the processor time of LeNet beside it (3.2 times the images); the others follow from
-# their floating-point operations per image (0.26, 4.1 and 0.44 billion against ResNet-20's 0.041).
+# their floating-point operations per image (0.26, 4.1, 0.44, 1.8 and 0.037 billion against ResNet-20's 0.041).
 IMAGES_PER_CORE_SECOND = {
     "lenet": 2900.0,
     "lenet-small": 9300.0,
@@ -22,6 +22,8 @@ IMAGES_PER_CORE_SECOND = {
     "cifar-resnet110": 41.0,
     "resnet50": 2.5,
     "dncnn": 24.0,
+    "dncnn-wide": 6.0,
+    "resnet18": 280.0,
 }
 
 

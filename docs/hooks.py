@@ -1,0 +1,117 @@
+"""What the site is built with: pages made from the commands, the notebooks and the files beside `docs`, and a check.
+
+mkdocs calls the functions by their names. A public name of the package that no page of the reference shows, or that has
+no docstring, is an error: the site is not built.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import typer
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.exceptions import PluginError
+from mkdocs.structure.files import File, Files
+
+ROOT = Path(__file__).parents[1]
+DOCS = ROOT / "docs"
+BESIDE = {"contributing.md": "CONTRIBUTING.md", "changes.md": "CHANGELOG.md"}
+
+
+def on_files(files: Files, *, config: MkDocsConfig) -> Files:
+    """Add the pages that are made and not written."""
+    if missing := undocumented():
+        raise PluginError("not in the reference, or without a docstring: " + ", ".join(missing))
+    made = {page: beside(ROOT / name) for page, name in BESIDE.items()}
+    made |= {f"notebooks/{path.stem}.md": notebook_page(path) for path in sorted((DOCS / "notebooks").glob("*.ipynb"))}
+    made["reference/commands.md"] = commands_page()
+    for page, text in made.items():
+        files.append(File.generated(config, page, content=text))
+    return files
+
+
+def undocumented() -> list[str]:
+    """Public names that no page of the reference shows, and those without a docstring."""
+    import smoothcert  # noqa: PLC0415 (only when a site is built)
+
+    shown = set()
+    for page in sorted((DOCS / "reference").glob("*.md")):
+        shown |= {place.rsplit(".", 1)[-1] for place in re.findall(r"^::: (\S+)", page.read_text("utf-8"), re.M)}
+        shown |= set(re.findall(r"^#+ `sc\.(\w+)`", page.read_text("utf-8"), re.M))
+    silent = [
+        name for name in smoothcert.__all__ if name != "ABSTAIN" and not inspect.getdoc(getattr(smoothcert, name))
+    ]
+    return sorted((set(smoothcert.__all__) - shown) | set(silent))
+
+
+def beside(path: Path) -> str:
+    """A file of the repository as a page: its links into `docs` lead to the pages themselves."""
+    return path.read_text("utf-8").replace("](docs/", "](")
+
+
+def notebook_page(path: Path) -> str:
+    """A notebook as a page: text, code, and what was printed; the file itself is there to be downloaded."""
+    parts = []
+    for cell in json.loads(path.read_text("utf-8"))["cells"]:
+        text = "".join(cell["source"])
+        parts.append(text if cell["cell_type"] == "markdown" else f"```python\n{text}\n```")
+        printed = "".join("".join(output.get("text", "")) for output in cell.get("outputs", ()))
+        if printed:
+            parts.append(f"```text\n{printed.rstrip()}\n```")
+    parts.insert(1, f"[Download this notebook]({path.name}); it takes seconds and downloads nothing.")
+    return "\n\n".join(parts) + "\n"
+
+
+def commands_page() -> str:
+    """Every command with its options, as its help has them."""
+    from smoothcert.cli import app  # noqa: PLC0415
+
+    root: Any = typer.main.get_command(app)
+    parts = [
+        "# Commands",
+        "Made from the commands themselves when this site is built. `smoothcert COMMAND --help` prints the same. "
+        "Every command takes `--plugin FILE`: Python with a noise, a procedure or a network of your own, which is run.",
+    ]
+    for name, command in root.commands.items():
+        parts += [f"## smoothcert {name}", paragraphs(command.help), *described(command)]
+        for part, one in getattr(command, "commands", {}).items():
+            parts += [f"### smoothcert {name} {part}", paragraphs(one.help), *described(one)]
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def described(command: Any) -> list[str]:
+    """A table of what a command takes, and its examples."""
+    rows = [row(parameter) for parameter in command.params if parameter.name not in ("help", "plugin")]
+    examples = re.findall(r"^smoothcert .*$", command.epilog or "", re.M)
+    shown = "\n".join(examples)
+    return ["\n".join(["| option | what it does | default |", "|---|---|---|", *rows]) if rows else "",
+            f"```text\n{shown}\n```" if examples else ""]  # fmt: skip
+
+
+def row(parameter: Any) -> str:
+    """One option or argument."""
+    from smoothcert.cli.choices import filled  # noqa: PLC0415
+
+    names = [*parameter.opts, *parameter.secondary_opts]
+    called = (
+        ", ".join(f"`{name}`" for name in names)
+        if parameter.param_type_name == "option"
+        else f"`{parameter.name.upper()}`"
+    )
+    default = parameter.default
+    shown = "" if callable(default) or default in (None, (), [], False) else f"`{default}`"
+    return f"| {called} | {cell(filled(getattr(parameter, 'help', None)) or '')} | {shown} |"
+
+
+def cell(text: str) -> str:
+    """Text inside a table."""
+    return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;").replace("{", "&#123;")
+
+
+def paragraphs(text: str | None) -> str:
+    """A command's help without the words that click has for line ends."""
+    return inspect.cleandoc(text or "").replace("\b", "").replace("<", "&lt;")

@@ -1,0 +1,282 @@
+"""`Routed`: a smoothed router chooses, for each input, which smoothed classifier answers. One fixed classifier."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from smoothcert.core.errors import InputError
+from smoothcert.core.randomness import input_id
+from smoothcert.engine.inputs import Inputs
+from smoothcert.engine.routed_parts import RoutedCompiled, check_parts
+from smoothcert.engine.smoothed import Smoothed
+from smoothcert.noise import Noise
+from smoothcert.procedures import Certificate, Certificates, Fixed, Predict, Prediction, Procedure
+from smoothcert.procedures.routed import (
+    Chosen,
+    OfRouter,
+    join,
+    join_predictions,
+    own_draws,
+    routed_fingerprint,
+    split_level,
+    unreachable,
+)
+
+KIND = "routed"
+LEAST_AT_ONCE, MOST_AT_ONCE = 8, 128  # inputs that are routed before the first of them is answered
+ROUTED_DRAWS = 2**20  # and about so many draws of the router at most: a kill loses no more
+
+
+class Routed:
+    """G(x) = g_{H(x)}(x): the smoothed router H says whose noise suits x, and that smoothed classifier g_k answers.
+
+    After Dual Randomized Smoothing (Sun, Mao & Vechev 2026). The radius is the smaller one of the router's and of the
+    chosen classifier's; what is allowed to go wrong, alpha, is shared between the two before anything is drawn
+    (`procedures.routed` has the proof). Certificates speak about one fixed classifier, and need no memory. Where the
+    router abstains, so does the whole.
+
+    Args:
+        router: a `Smoothed` whose class k stands for the k-th of the strengths, ascending.
+        members: by the strength of its noise, the `Smoothed` that answers there; any model, ensembles included. All
+            have the noise of the router but for its strength, the same classes, and its seed. Hand one pool to all.
+        router_share: of alpha, for the router. Half by default.
+    """
+
+    search, weights, memory = None, None, None  # as of a `Smoothed` that has one noise for all, and answers by itself
+
+    def __init__(self, router: Smoothed, members: Mapping[float, Smoothed], *, router_share: float = 0.5) -> None:
+        ordered = dict(sorted(members.items()))
+        check_parts(router, ordered)
+        split_level(Predict(), router_share)
+        self._router, self._members, self._share = router, tuple(ordered.values()), float(router_share)
+        self._strengths = tuple(map(float, ordered))
+
+    def __repr__(self) -> str:
+        name = self._router.noise.strength_name
+        strengths = ", ".join(f"{strength:g}" for strength in self._strengths)
+        return f"Routed({name} {strengths} by {self._router!r})"
+
+    # Read-only, as of `Smoothed`.
+
+    @property
+    def router(self) -> Smoothed:
+        """H: its classes are numbers of members."""
+        return self._router
+
+    @property
+    def members(self) -> dict[float, Smoothed]:
+        """By strength, ascending: g_0, g_1, ..."""
+        return dict(zip(self._strengths, self._members, strict=True))
+
+    @property
+    def strengths(self) -> tuple[float, ...]:
+        """Of the members' noise, ascending: class k of the router is the k-th."""
+        return self._strengths
+
+    @property
+    def router_share(self) -> float:
+        """The router's share of alpha."""
+        return self._share
+
+    @property
+    def noise(self) -> Noise:
+        """That of the first member: the others' are stronger, and else the same."""
+        return self._members[0].noise
+
+    @property
+    def num_classes(self) -> int:
+        """Number of classes that the members tell apart."""
+        return self._members[0].num_classes
+
+    @property
+    def seed(self) -> int:
+        """Seed of all draws."""
+        return self._router.seed
+
+    @property
+    def has_gradients(self) -> bool:
+        """Whether gradients go through the router and every member."""
+        return all(part.has_gradients for part in (self._router, *self._members))
+
+    def compile(self, shape: Sequence[int], *, say: Callable[[str], None] = lambda _: None) -> RoutedCompiled:
+        """The router and all members as they are run for inputs of this shape; see `Smoothed.compile`."""
+        router = self._router.compile(shape, say=say)
+        members = tuple(member.compile(shape, say=say) for member in self._members)
+        return RoutedCompiled(router, members, self._description(router.description, [m.description for m in members]))
+
+    def describe(self, x: Inputs | None = None) -> dict[str, Any]:
+        """What identifies the classifier: the router's description, every member's, and a fingerprint of the whole."""
+        return self._description(self._router.describe(x), [member.describe(x) for member in self._members])
+
+    def check(self, x: Inputs) -> None:
+        """Refuse inputs or models that cannot be certified, at the price of some hundred draws for each model."""
+        for part in (self._router, *self._members):
+            part.check(x)
+
+    def certify(self, x: Inputs, procedure: Procedure | None = None) -> Certificates:
+        """A certificate per input, each with the router's own as its `route`; see `Smoothed.certify`."""
+        ordered = sorted(self.certifying(x, procedure), key=lambda pair: pair[0])
+        return Certificates((answer for _, answer in ordered), images=self._router.as_batch(x).cpu().numpy())
+
+    def certifying(
+        self,
+        x: Inputs,
+        procedure: Procedure | None = None,
+        *,
+        on_draws: Callable[[int], None] = lambda _: None,
+        compiled: RoutedCompiled | None = None,
+    ) -> Iterator[tuple[int, Certificate]]:
+        """Like `certify`, but yields (row, certificate) as they are there; see `Smoothed.certifying`.
+
+        Some inputs are routed at a time; then each member answers those that it was chosen for, side by side.
+        """
+        procedure, batch = procedure or Fixed(), self._router.as_batch(x)
+        of_router, of_member = split_level(procedure, self._share)
+        self.check_reachable(batch, procedure)
+        parts = compiled or self.compile(batch.shape[1:])
+        at_once = min(MOST_AT_ONCE, max(LEAST_AT_ONCE, ROUTED_DRAWS // procedure.fixed_draws()))
+        for start in range(0, len(batch), at_once):
+            rows = batch[start : start + at_once]
+            asking = self._router.certifying(rows, OfRouter(of_router), on_draws=on_draws, compiled=parts.router)
+            routes = dict(asking)
+            for row, answer in self._answered(rows, routes, procedure, of_member, parts, on_draws):
+                yield start + row, answer
+
+    def predict(self, x: Inputs, procedure: Predict | None = None) -> list[Prediction]:
+        """The routed classifier's answer per input, or an abstention: PREDICT of the router, then of who it chose."""
+        procedure, batch = procedure or Predict(), self._router.as_batch(x)
+        of_router, of_member = split_level(procedure, self._share)
+        shares = (of_router.alpha / procedure.alpha, of_member.alpha / procedure.alpha)
+        parts = self.compile(batch.shape[1:])
+        routes = self._router.predict(batch, _OwnDraws(n=of_router.n, alpha=of_router.alpha))
+        found = {
+            row: self._whole(join_predictions(procedure, shares, route, None, None), batch[row], 0, parts)
+            for row, route in enumerate(routes)
+            if route.abstained
+        }
+        for number, rows in self._by_member(routes).items():
+            answers = self._members[number].predict(_chosen(batch, rows), of_member)
+            for row, answer in zip(rows, answers, strict=True):
+                joined = join_predictions(procedure, shares, routes[row], answer, self._words(number))
+                found[row] = dataclasses.replace(joined, classifier=parts.description)
+        return [found[row] for row in range(len(batch))]
+
+    def most_draws(self, procedure: Procedure) -> int:
+        """The most draws that one input can take: the router's and those of the member that it chooses."""
+        return sum(part.most_draws() for part in split_level(procedure, self._share))
+
+    def fixed_draws(self, procedure: Procedure) -> int:
+        """What `Fixed` would take per input, of both, to show as much."""
+        return sum(part.fixed_draws() for part in split_level(procedure, self._share))
+
+    def check_reachable(self, batch: Tensor, procedure: Procedure) -> None:
+        """Refuse what the router, or all members, could never show; a member that cannot abstains where it is chosen.
+
+        Nothing is drawn for it.
+        """
+        of_router, of_member = split_level(procedure, self._share)
+        if why := unreachable(of_router, self._router.noise.for_inputs(batch)):
+            raise InputError(f"the router cannot do it: {why}")
+        reasons = [unreachable(of_member, member.noise.for_inputs(batch)) for member in self._members]
+        if all(reasons):
+            raise InputError(reasons[-1])
+
+    def _answered(
+        self,
+        batch: Tensor,
+        routes: Mapping[int, Certificate],
+        procedure: Procedure,
+        of_member: Procedure,
+        parts: RoutedCompiled,
+        on_draws: Callable[[int], None],
+    ) -> Iterator[tuple[int, Certificate]]:
+        """What comes of each input, given what the router said of it."""
+        for row, route in routes.items():
+            if route.abstained:
+                yield row, self._whole(join(procedure, route, None, None), batch[row], 0, parts)
+        for number, rows in self._by_member([routes[row] for row in range(len(batch))]).items():
+            member, words = self._members[number], self._words(number)
+            asked = []
+            for row in rows:
+                if why := _why_not(of_member, _noise_at(member, batch[row])):
+                    joined = join(procedure, routes[row], None, words, why_not=why)
+                    yield row, self._whole(joined, batch[row], number, parts)
+                else:
+                    asked.append(row)
+            if not asked:
+                continue
+            answers = member.certifying(
+                _chosen(batch, asked), of_member, on_draws=on_draws, compiled=parts.members[number]
+            )
+            for place, answer in answers:
+                row = asked[place]
+                joined = join(procedure, routes[row], answer, words)
+                yield row, dataclasses.replace(joined, classifier=parts.description)
+
+    def _by_member(self, routes: Sequence[Certificate | Prediction]) -> dict[int, list[int]]:
+        """The rows that each member was chosen for."""
+        found: dict[int, list[int]] = {}
+        for row, route in enumerate(routes):
+            if not route.abstained:
+                found.setdefault(route.label, []).append(row)
+        return dict(sorted(found.items()))
+
+    def _whole(self, answer: Any, x: Tensor, number: int, parts: RoutedCompiled) -> Any:
+        """An answer without a draw of a member, with all that is said of those with one."""
+        noise = _noise_at(self._members[number], x)
+        return dataclasses.replace(
+            answer,
+            noise=noise.describe(),
+            classifier=parts.description,
+            stream=noise.stream_kind(parts.members[number].device),
+            input_id=input_id(x),
+        )
+
+    def _words(self, number: int) -> Chosen:
+        return Chosen(self.noise.strength_name, self._strengths[number])
+
+    def _description(self, router: Mapping[str, Any], members: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+        parts = [router, *members]
+        prints = [part["fingerprint"] for part in parts]
+        strengths = [getattr(part.noise, part.noise.strength_name) for part in (self._router, *self._members)]
+        backends = sorted({str(part["backend"]["name"]) for part in parts})
+        return {
+            "kind": KIND,
+            "fingerprint": routed_fingerprint(prints, self.noise.describe(), strengths),
+            "device": members[0]["device"],
+            "backend": {"name": "+".join(backends)},
+            "router": dict(router),
+            "members": {
+                repr(strength): dict(member) for strength, member in zip(self._strengths, members, strict=True)
+            },
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class _OwnDraws(Predict):
+    """PREDICT of the router, with draws of its own."""
+
+    def predict(self) -> Any:
+        """As ever."""
+        return own_draws(super().predict())
+
+
+def _chosen(batch: Tensor, rows: Sequence[int]) -> Tensor:
+    # Not batch[rows]: several threads of torch would wait for each other longer than it takes.
+    return batch if len(rows) == len(batch) else torch.stack([batch[row] for row in rows])
+
+
+def _noise_at(member: Smoothed, x: Tensor) -> Noise:
+    return member.noise.for_inputs(x[None]).at(x)
+
+
+@lru_cache(maxsize=1024)
+def _why_not(procedure: Procedure, noise: Noise) -> str:
+    return unreachable(procedure, noise)

@@ -1,0 +1,51 @@
+"""What is answered: the certificate without its secret, and where it stands in the run."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from smoothcert.procedures import Certificate
+
+
+@dataclass(frozen=True)
+class Answer:
+    """A certificate for one client.
+
+    Args:
+        certificate: its seed is secret, and `key` the hash of the secret.
+        class_name: None where it abstains.
+        receipt: the digest of its line in the run. None: there is no such line, because it was not decided in time.
+    """
+
+    certificate: Certificate
+    class_name: str | None
+    receipt: str | None
+
+    @property
+    def votes(self) -> tuple[int, ...]:
+        """Votes per class of the draws that decided."""
+        return self.certificate.votes
+
+    def to_json(self) -> dict[str, Any]:
+        """Plain JSON, without the seed."""
+        one = self.certificate
+        return {
+            "label": one.label,
+            "class_name": self.class_name,
+            "radius": one.radius,
+            "norm": one.norm,
+            "p_lower": one.p_lower,
+            "votes": list(self.votes),
+            "abstained": one.abstained,
+            "reason": one.reason,
+            "scope": one.scope.value,
+            "alpha": one.alpha,
+            "draws": one.draws,
+            "procedure": dict(one.procedure),
+            "noise": dict(one.noise),
+            "input_id": one.input_id,
+            "seed": {"kind": "secret", "hash": one.key},
+            "receipt": self.receipt,
+            "sentence": str(one),
+        }

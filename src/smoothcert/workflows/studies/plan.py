@@ -1,0 +1,226 @@
+"""What a study comes to at a scale: which networks are trained, and which runs its rows are read from."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from smoothcert.core.described import plain
+from smoothcert.core.errors import InputError
+from smoothcert.training.recipes import RECIPES, Recipe
+from smoothcert.training.recipes.recipe import IMAGES_PER_CORE_SECOND
+from smoothcert.workflows.recipes import adapted
+from smoothcert.workflows.studies.study import Cell, Certification, Members, Scale, Study
+
+UNKNOWN_RATE = 1000.0  # noisy inputs per second and core through a network that nobody measured
+FORWARD = 3.0  # times as fast as a step of training
+
+
+@dataclass(frozen=True)
+class Member:
+    """A network: a recipe with a seed, or a file that is there."""
+
+    recipe: Recipe | None
+    seed: int
+    folder: str  # below `trained`
+    file: str = ""
+
+    def path(self, out: Path) -> Path:
+        """Where its checkpoint is, or will be."""
+        return Path(self.file) if self.recipe is None else out / "trained" / self.folder / "model.safetensors"
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row at a scale: its members in order, and how it is certified."""
+
+    cell: Cell
+    members: tuple[Member, ...]
+    certification: Certification
+    data: str
+
+    @property
+    def own_file(self) -> bool:
+        """Whether the ensemble is settled by data first: an order, or weights."""
+        return self.cell.rank or bool(self.cell.weights)
+
+    @property
+    def classifiers(self) -> list[tuple[tuple[Member, ...], str]]:
+        """What is certified for it: the ensemble, or each member by itself."""
+        if self.cell.aggregation:
+            return [(self.members, self.cell.aggregation)]
+        return [((member,), "") for member in self.members]
+
+    @property
+    def slug(self) -> str:
+        """Its name as that of a folder."""
+        return re.sub("[^a-z0-9.=]+", "-", self.cell.name.lower()).strip("-") or "row"
+
+    def digest(self, members: Sequence[Member]) -> str:
+        """Of what is certified, and how: where that changes, so does the folder."""
+        kind = (self.cell.sigma, self.cell.aggregation, self.cell.weights, self.cell.rank) if self.own_file else ()
+        about = [[member.folder or member.file for member in members], plain(self.certification), self.data]
+        return hashlib.sha256(json.dumps([*about, self.cell.sigma, *kind]).encode()).hexdigest()[:8]
+
+
+@dataclass
+class Pass:
+    """Classifiers of the same members that are certified together: by one pass, if there are several."""
+
+    members: tuple[Member, ...]
+    row: Row  # says how
+    wanted: list[tuple[int, str]] = field(default_factory=list)  # (size or, of one member, its place; aggregation)
+
+    @property
+    def alone(self) -> bool:
+        """Whether there is no ensemble in it."""
+        return len(self.members) == 1
+
+    @property
+    def folder(self) -> str:
+        """Below `certified`: a name that tells it from all others."""
+        return f"{self.row.slug}-{self.row.digest(self.members)}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A study at a scale: the rows it has there, the networks, and the passes of certification."""
+
+    study: Study
+    scale: str
+    rows: tuple[Row, ...]
+    left_out: tuple[str, ...]  # rows, with the reason
+    envelopes: tuple[Cell, ...] = ()
+
+    @property
+    def trainings(self) -> dict[str, tuple[Recipe, list[int]]]:
+        """Seeds of each recipe, by folder."""
+        found: dict[str, tuple[Recipe, list[int]]] = {}
+        for member in (member for row in self.rows for member in row.members):
+            if member.recipe is not None:
+                _, seeds = found.setdefault(member.folder.rpartition("/")[0], (member.recipe, []))
+                if member.seed not in seeds:
+                    seeds.append(member.seed)
+        return found
+
+    def passes(self) -> list[Pass]:
+        """Rows whose members are the first ones of a larger ensemble's share its pass, if their settings are the same.
+
+        Only procedures with the same draws for all can share them.
+        """
+        shared = [row for row in self.rows if shares(row)]
+        wants = [(members, aggregation, row) for row in shared for members, aggregation in row.classifiers]
+        found: list[Pass] = []
+        for members, aggregation, row in sorted(wants, key=lambda want: -len(want[0])):
+            place = next((p for p in found if fits(p, members, row)), None)
+            if place is None:
+                place = Pass(members, row)
+                found.append(place)
+            number = len(members) if aggregation else place.members.index(members[0]) + 1
+            if (number, aggregation) not in place.wanted:
+                place.wanted.append((number, aggregation))
+        return found
+
+    @property
+    def core_hours(self) -> float | None:
+        """About how long one core takes to train all of it; None where nobody knows."""
+        hours = [(recipe.core_hours, len(seeds)) for recipe, seeds in self.trainings.values()]
+        known = [each * count for each, count in hours if each is not None]
+        return sum(known) if len(known) == len(hours) else None
+
+
+def shares(row: Row) -> bool:
+    """Whether its draws can be those of other rows, too."""
+    how = row.certification
+    return how.procedure == "fixed" and how.search is None and not how.memory and not row.own_file
+
+
+def fits(one: Pass, members: tuple[Member, ...], row: Row) -> bool:
+    """Whether classifiers of these members can be certified in that pass."""
+    same = (one.row.certification, one.row.data, one.row.cell.sigma) == (row.certification, row.data, row.cell.sigma)
+    there = members == one.members[: len(members)] or (len(members) == 1 and members[0] in one.members)
+    return same and there
+
+
+def plan(study: Study, scale: str | None = None) -> Plan:
+    """What the study comes to at a scale; recipes and networks that do not exist are refused by the name of the row."""
+    name, at = study.at(scale)
+    rows: list[Row] = []
+    envelopes: list[Cell] = []
+    left_out: list[str] = []
+    for cell in study.cell:
+        if cell.only and name not in cell.only:
+            left_out.append(f"{cell.name}: only at the scale {' and '.join(cell.only)}")
+            continue
+        size = sum(len(members.seeds) for members in cell.all_members)
+        if at.most_members is not None and cell.aggregation and size > at.most_members:
+            left_out.append(f"{cell.name}: {size} members, and the scale {name} has at most {at.most_members}")
+            continue
+        try:
+            if cell.envelope:
+                envelopes.append(cell)
+            else:
+                rows.append(_row(study, cell, at))
+        except InputError as error:
+            raise InputError(f"{study.name}, row {cell.name!r} at the scale {name}: {error}") from None
+    if not rows:
+        raise InputError(f"{study.name} has no row at the scale {name}; take another --scale")
+    there = {row.cell.name for row in rows}
+    left_out += [
+        f"{cell.name}: not all rows that it is the best of" for cell in envelopes if not there >= {*cell.envelope}
+    ]
+    whole = tuple(cell for cell in envelopes if there >= {*cell.envelope})
+    return Plan(study, name, tuple(rows), tuple(left_out), whole)
+
+
+def _row(study: Study, cell: Cell, scale: Scale) -> Row:
+    how = Certification()
+    for changes in (study.certify, scale.certify, cell.certify):
+        how = how.changed(changes, "certify")
+    if cell.model:
+        return Row(cell, (Member(None, 0, "", cell.model),), how, scale.data)
+    members = tuple(member for some in cell.all_members for member in _members(some, cell.sigma, scale))
+    return Row(cell, members, how, scale.data)
+
+
+def _members(some: Members, sigma: float, scale: Scale) -> list[Member]:
+    recipe = recipe_of(some, sigma, scale)
+    folder = recipe.name
+    changed = adapted(recipe.name).to_json() != recipe.to_json()
+    if changed:
+        folder += "-" + hashlib.sha256(json.dumps(recipe.to_json(), sort_keys=True).encode()).hexdigest()[:8]
+    return [Member(recipe, seed, f"{folder}/seed{seed}") for seed in some.seeds]
+
+
+def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
+    """The recipe of some members at a scale."""
+    method = scale.methods.get(some.method, some.method)
+    strength = sigma if some.sigma is None else some.sigma
+    name = scale.recipe.format(method=method, sigma=f"{strength:.2f}")
+    changes = [*scale.set, *some.set]
+    if some.network:
+        changes.insert(0, f"architecture={scale.networks.get(some.network, some.network)}")
+    if name not in RECIPES:
+        raise InputError(f"there is no recipe {name}; smoothcert recipes lists them")
+    epochs = None if any(change.startswith("epochs=") for change in changes) else scale.epochs
+    recipe = RECIPES[name]
+    if epochs is not None:  # warm-ups and delays keep their share of the training
+        late = {k: recipe.objective[k] for k in ("warmup", "deferred_until") if recipe.objective.get(k)}
+        changes += [f"objective.{key}={round(value * epochs / recipe.epochs)}" for key, value in late.items()]
+        changes += [] if recipe.ds2 is None else [f"ds2.start={round(recipe.ds2['start'] * epochs / recipe.epochs)}"]
+    return adapted(recipe, changes, epochs=epochs)
+
+
+def draws_per_second(members: Sequence[Member]) -> float:
+    """About how many noisy inputs one core puts through all members in a second."""
+    rates = [
+        FORWARD * IMAGES_PER_CORE_SECOND.get(member.recipe.architecture, UNKNOWN_RATE / FORWARD)
+        if member.recipe is not None
+        else UNKNOWN_RATE
+        for member in members
+    ]
+    return 1 / sum(1 / rate for rate in rates)

@@ -1,0 +1,215 @@
+"""Make a router: label every training input with the strength that suits it best, and train on these labels."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+import torch
+from torch import Tensor
+
+from smoothcert import models
+from smoothcert.core.errors import InputError
+from smoothcert.core.files import read_file, write_whole
+from smoothcert.core.model import Model, device_of, evaluating
+from smoothcert.core.randomness import generator
+from smoothcert.datasets import Dataset
+from smoothcert.noise import Noise
+from smoothcert.procedures.conversation import check_draws
+from smoothcert.runs.config import config_digest
+from smoothcert.training import Folder
+from smoothcert.training.recipes import Recipe, find
+from smoothcert.training.recipes.build import objective_of
+from smoothcert.workflows.inputs import check_fits
+from smoothcert.workflows.observer import SILENT, Observer, task
+from smoothcert.workflows.sources import (
+    Classifier,
+    DataSource,
+    ModelSource,
+    find_device,
+    open_data,
+    open_model,
+    using_out,
+)
+from smoothcert.workflows.train import architecture_of, train_recipe
+
+AT_ONCE = 64  # inputs that are looked at together
+CLAMP = 1e-4
+"""Mean scores count as at most 1 - 1e-4, which is about what 100 000 draws can show: without a limit the widest noise
+would be best wherever all draws agree."""
+
+
+@dataclasses.dataclass(frozen=True)
+class TrainedRouter:
+    """A router, and how many training inputs each strength was the best for."""
+
+    model: Path
+    new: bool  # false: it was trained before
+    wanted: Mapping[float, int]
+
+    @property
+    def sentence(self) -> str:
+        """What the router was taught, in words."""
+        each = ", ".join(f"{strength:g} for {count}" for strength, count in self.wanted.items())
+        return f"best strengths of the {sum(self.wanted.values())} training inputs: {each}"
+
+
+def train_router(
+    recipe: Recipe | str,
+    members: Mapping[float, ModelSource],
+    *,
+    out: str | Path,
+    data: DataSource | None = None,
+    data_root: Path | None = None,
+    seed: int = 0,
+    draws: int = 16,
+    device: str | None = None,
+    save_every: float = 120.0,
+    observer: Observer = SILENT,
+) -> TrainedRouter:
+    """Train a router for `members` by a recipe, into the folder `out`; the same call again goes on with it.
+
+    Every training input is labelled with the strength at which its member has the largest soft radius for the right
+    class (`route_labels`); then the router is trained on these labels as any classifier under noise. What must be large
+    is the router's own radius, so take a recipe with the objective "consistency", whose sigma is that of the router's
+    noise; and few strengths are better than many.
+
+    Args:
+        recipe: of the router: its network, its noise, its objective.
+        members: by the strength of its noise, the model that will answer there.
+        out: the folder of the training.
+        data: which both were trained on, split train. Default: the recipe's.
+        data_root: where the files of named data sets lie.
+        seed: of the training, and of the noise of the labels.
+        draws: noisy copies of every input behind its label, for each member.
+        device, save_every, observer: as of `train_seeds`.
+    """
+    check_draws("draws", draws)
+    chosen, where = find(recipe) if isinstance(recipe, str) else recipe, find_device(device)
+    objective = objective_of(chosen, where)
+    if not objective.classifies:
+        raise InputError(
+            f"the recipe {chosen.name} trains no classifier, and a router is one; take a consistency recipe"
+        )
+    if not objective.noise.has_soft_radius:
+        raise InputError(f"{objective.noise.name} noise has no soft radius to choose strengths by; take gaussian noise")
+    if len(members) < 2:
+        raise InputError(f"a router chooses between two strengths or more, got {len(members)}")
+    source = chosen.data if data is None else data
+    dataset = open_data(source, "train", root=data_root, called="--data")
+    dataset.require_labels("a router")
+    example = dataset.tensors([0])
+    opened = {
+        strength: open_model(model, device=where, example=example, observer=observer)
+        for strength, model in sorted(members.items())
+    }
+    for member in opened.values():
+        check_fits(member, dataset, f"--data {dataset.name}")
+    # What cannot be trained is refused before the labels are made, which takes a while.
+    if not (Path(out) / "train.json").exists():
+        Folder.check(Path(out), {})
+    some = np.arange(len(dataset)) % len(opened)
+    models.build(architecture_of(chosen, relabelled(dataset, some, list(opened))))
+    noises = {strength: objective.noise.gridless().with_strength(strength) for strength in opened}
+    routes = {"strengths": list(opened), "members": [m.about.fingerprint for m in opened.values()], "draws": draws}
+    about = {"routes": routes, "noise": objective.noise.describe(), "data": dataset.fingerprint, "seed": seed}
+    kept = _kept_labels(Path(out), about, len(dataset), len(opened))
+    labels = route_labels(opened, noises, dataset, draws=draws, seed=seed, observer=observer) if kept is None else kept
+    with using_out(Path(out)):
+        Path(out).mkdir(parents=True, exist_ok=True)
+        _keep_labels(Path(out), about, labels)
+    new = train_recipe(
+        chosen,
+        relabelled(dataset, labels, list(opened)),
+        seed=seed,
+        out=Path(out),
+        device=where,
+        save_every=save_every,
+        routes=routes,
+        observer=observer,
+    )
+    counts = np.bincount(labels, minlength=len(opened)).tolist()
+    return TrainedRouter(Folder(Path(out)).model, new, dict(zip(opened, counts, strict=True)))
+
+
+def route_labels(
+    members: Mapping[float, Classifier],
+    noises: Mapping[float, Noise],
+    data: Dataset,
+    *,
+    draws: int,
+    seed: int = 0,
+    observer: Observer = SILENT,
+) -> npt.NDArray[np.int64]:
+    """For each input the number of the strength, ascending, with the largest soft radius for the right class, (N,).
+
+    The soft radius is that of the mean scores of `draws` noisy copies (Zhai et al. 2020, equation 7); it is negative
+    where another class is ahead, and the least bad strength is taken where all are. A tie goes to the smaller strength.
+    """
+    radii = np.empty((len(members), len(data)))
+    with task(observer, "label", total=len(members) * len(data)) as under_way:
+        for number, (strength, member) in enumerate(members.items()):
+            for start in range(0, len(data), AT_ONCE):
+                rows = list(range(start, min(len(data), start + AT_ONCE)))
+                stream = generator(seed, "router", f"label/{number}", start // AT_ONCE)
+                truth = torch.from_numpy(data.labels[rows].copy())
+                radii[number, rows] = soft_radii(
+                    member.model, data.tensors(rows), truth, noises[strength], draws=draws, stream=stream
+                )
+                under_way.advance(len(rows))
+    best: npt.NDArray[np.int64] = np.argmax(radii, axis=0).astype(np.int64)
+    return best
+
+
+def _labels_file(out: Path, about: Mapping[str, Any]) -> Path | None:
+    """Where labels of these models and data are kept for whoever goes on; None where a model cannot be identified."""
+    if None in about["routes"]["members"]:
+        return None
+    return out / f".routes-{config_digest(about)}.npy"
+
+
+def _kept_labels(out: Path, about: Mapping[str, Any], size: int, count: int) -> npt.NDArray[np.int64] | None:
+    """Labels that an earlier attempt made; None where there are none, or they cannot be."""
+    file = _labels_file(out, about)
+    try:
+        found = None if file is None else np.load(io.BytesIO(read_file(file)), allow_pickle=False)
+    except (OSError, ValueError, InputError):
+        return None
+    if found is None or found.shape != (size,) or found.dtype != np.int64:
+        return None
+    return found if int(found.min()) >= 0 and int(found.max()) < count else None
+
+
+def _keep_labels(out: Path, about: Mapping[str, Any], labels: npt.NDArray[np.int64]) -> None:
+    file = _labels_file(out, about)
+    if file is not None and not file.exists():
+        buffer = io.BytesIO()
+        np.save(buffer, labels)
+        write_whole(file, buffer.getvalue())
+
+
+@torch.inference_mode()
+def soft_radii(
+    model: Model, x: Tensor, y: Tensor, noise: Noise, *, draws: int, stream: torch.Generator
+) -> npt.NDArray[np.float64]:
+    """Soft radii of inputs x (B, ...) for their right classes y (B,), from so many noisy copies of each: (B,)."""
+    copies = x.repeat_interleave(draws, dim=0)  # (B m, ...)
+    noisy = noise.for_inputs(x).draw(copies, stream).to(device_of(model))
+    with evaluating(model):
+        scores = torch.cat([model(part) for part in torch.split(noisy, 256)]).double().cpu()  # (B m, C)
+    mean = torch.softmax(scores, dim=1).view(len(x), draws, -1).mean(dim=1)  # (B, C)
+    right = mean.gather(1, y[:, None])[:, 0]  # (B,)
+    others = mean.scatter(1, y[:, None], 0.0).amax(dim=1)  # (B,)
+    found: npt.NDArray[np.float64] = noise.soft_radius(right, others, clamp=CLAMP).numpy()
+    return found
+
+
+def relabelled(data: Dataset, labels: npt.NDArray[Any], strengths: list[float]) -> Dataset:
+    """The same inputs, with numbers of strengths as labels, which are called by these."""
+    names = tuple(f"{strength:g}" for strength in strengths)
+    return dataclasses.replace(data, labels=labels, num_classes=len(names), class_names=names)
