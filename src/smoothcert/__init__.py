@@ -24,8 +24,9 @@ if TYPE_CHECKING:
     from smoothcert.core.registry import register as register
     from smoothcert.engine import DDRS as DDRS
     from smoothcert.engine import Bracket as Bracket
+    from smoothcert.engine import LeastVariance as LeastVariance
+    from smoothcert.engine import MarginRatio as MarginRatio
     from smoothcert.engine import MemberCalls as MemberCalls
-    from smoothcert.engine import OwnWeights as OwnWeights
     from smoothcert.engine import Processes as Processes
     from smoothcert.engine import Ray as Ray
     from smoothcert.engine import Routed as Routed
@@ -91,8 +92,9 @@ _HOMES = {
     "smoothcert.engine": (
         "DDRS",
         "Bracket",
+        "LeastVariance",
+        "MarginRatio",
         "MemberCalls",
-        "OwnWeights",
         "Processes",
         "Ray",
         "Routed",

@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_help_lists_the_figures_there_are() -> None:
     shown = " ".join(call("analyze", "--help").stdout.replace("│", " ").split())
-    assert "Of the figure: curves, draws, saved, sigma, members. Default: curves." in shown
+    assert "Of the figure: certainty, curves, draws, saved, sigma, members. Default: curves." in shown
 
 
 def test_every_format(folder: Path) -> None:
@@ -160,7 +160,7 @@ def test_every_kind_of_figure(folder: Path, tmp_path: Path, kind: str | None) ->
         (["seed0", "--seeds"], "no two runs are of the same method"),
         (["seed0", "--envelope"], "at least two results"),
         (["low.tsv", "seed0", "--envelope"], "there is no envelope"),
-        (["seed0", "--kind", "pie", "--figure", "a.png"], "no figure 'pie': the names are curves, draws, members"),
+        (["seed0", "--kind", "pie", "--figure", "a.png"], "no figure 'pie': the names are certainty, curves, draws"),
         (["seed0", "--kind", "draws"], "--kind draws needs --figure"),
         (["seed0", "seed1", "--envelope", "--kind", "draws", "--figure", "a.png"], "--envelope and --oracle do not go"),
         (["low.tsv", "seed0", "--oracle"], "there is no oracle"),

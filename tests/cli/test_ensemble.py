@@ -99,7 +99,7 @@ def test_rank_and_weights_write_ensembles_that_cannot_be_certified_on_their_hold
     assert [Path(member["path"]).name for member in content["members"]] == [
         f"net{i}.safetensors" for i in found["order"]
     ]
-    for method in ("convex", "sgd", "minimum-variance"):
+    for method in ("radius", "convex", "sgd", "minimum-variance"):
         path = tmp_path / f"{method}.json"
         done = call("ensemble", "weights", *models(members), "--data", "digits", "--method", method, "--limit", 8,
                     "--out", path, "--json")  # fmt: skip
@@ -107,6 +107,13 @@ def test_rank_and_weights_write_ensembles_that_cannot_be_certified_on_their_hold
         weights = json.loads(done.stdout)["weights"]
         assert sum(weights) == pytest.approx(1)
         assert json.loads(path.read_text())["options"]["weights"] == pytest.approx(weights)
+    signed = call("ensemble", "weights", *models(members), "--data", "digits", "--limit", 8,
+                  "--aggregation", "soft-voting", "--signed", "--at", 0.1, "--out", tmp_path / "signed.json",
+                  "--json")  # fmt: skip
+    assert signed.exit_code == 0, signed.output
+    assert json.loads(signed.stdout)["method"] == "sween-radius"
+    done = call("certify", "--model", tmp_path / "signed.json", *CERTIFY, "--every", 20, "--out", tmp_path / "signed")
+    assert done.exit_code == 0, done.output
     clash = call("certify", "--model", tmp_path / "r.json", *CERTIFY, "--out", tmp_path / "no", "--start", 21)
     assert clash.exit_code == 2
     assert "inputs of --data digits were held out to make the ensemble" in clash.stderr
@@ -158,7 +165,11 @@ def test_refusals(members: list[Path], tmp_path: Path) -> None:
         (["plan", *models(members), "--data", "digits", "--draws", "0"], "--draws must be at least 2"),
         (["plan", *models(members), "--data", "digits", "--sizes", "2.5"], "--sizes must be whole numbers"),
         (["make", *models(members), "--k", 2, "--out", tmp_path / "n.json"], "soft-voting cannot be made with"),
-        (["weights", *models(members), "--data", "digits", "--method", "best"], "--method must be convex, sgd or"),
+        (
+            ["weights", *models(members), "--data", "digits", "--method", "best"],
+            "--method must be radius, convex, sgd or",
+        ),
+        (["weights", *models(members), "--data", "digits", "--method", "sgd", "--at", 1], "--at and --signed go with"),
         (["make", "--model", out, "--out", tmp_path / "n.json"], "moved.safetensors was changed since"),
     ]:
         done = call("ensemble", *arguments)

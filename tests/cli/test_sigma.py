@@ -181,7 +181,7 @@ def test_tables_and_reports_say_the_scope(folder: Path, tmp_path: Path) -> None:
     assert call("report", folder / "run", "--out", tmp_path / "page.html").exit_code == 0
     page = (tmp_path / "page.html").read_text()
     assert "Each certificate is of its input's own classifier." in page or "input\\u0027s own classifier" in page
-    assert "--sigma-per-input bracket --sigma-steps 11 --sigma-draws 32" in page
+    assert "--sigma-per-input bracket --sigma-steps 11 --sigma-draws 32 --sigma-span 4.0" in page
 
 
 def test_predict_searches_again(folder: Path, tmp_path: Path) -> None:
@@ -213,9 +213,22 @@ def test_through_a_memory_it_is_one_classifier(folder: Path, tmp_path: Path) -> 
 
 @pytest.mark.parametrize("method", ["ddrs", "grid"])
 def test_the_other_methods(folder: Path, tmp_path: Path, method: str) -> None:
-    done = certify(folder, tmp_path / "run", "--sigma-per-input", method, "--sigma-steps", 3, "--limit", 1)
+    own: list[object] = ["--sigma-lr", 0.01, "--sigma-span", 2] if method == "ddrs" else []
+    done = certify(folder, tmp_path / "run", "--sigma-per-input", method, "--sigma-steps", 3, "--limit", 1, *own)
     assert done.exit_code == 0, done.output
-    assert json.loads((tmp_path / "run" / "run.json").read_text())["config"]["sigma_search"]["name"] == method
+    search = json.loads((tmp_path / "run" / "run.json").read_text())["config"]["sigma_search"]
+    assert search == {"name": method, "steps": 3, "draws": 32} | ({"lr": 0.01, "span": 2.0} if own else {})
+    (certificate,) = records(tmp_path / "run")
+    sigma = certificate["noise"]["sigma"]  # type: ignore[index]
+    if method == "grid":
+        assert sigma in (1 / 3, 2 / 3, 1.0)
+    else:
+        assert 0.125 <= sigma <= 0.5
+        assert sigma not in [2 ** (k / 8) for k in range(-40, 8)], "no lattice"
+    config, lines = read_run(tmp_path / "run")
+    lines[0]["certificate"]["noise"]["sigma"] = 0.61  # beyond the span, and between the steps of the grid
+    beyond = call("verify", write_run(tmp_path / "beyond", config, lines), "--json")
+    assert "sigma" in [finding["check"] for finding in json.loads(beyond.stdout)["findings"]]
     done = call("verify", tmp_path / "run", "--model", folder / "net.safetensors")
     assert done.exit_code == 0, done.output
 
@@ -224,11 +237,13 @@ def test_the_other_methods(folder: Path, tmp_path: Path, method: str) -> None:
     ("options", "words"),
     [
         (["--sigma-per-input", "newton"], "the names are bracket, ddrs, grid"),
+        (["--sigma-lr", 0.1], "the search bracket has no lr"),
+        (["--sigma-span", 1], "span of bracket must be a number above 1"),
         (["--sigma-steps", 0], "steps of bracket must be at least 1"),
         (["--procedure", "sequential", "--radius", 0.1], "--procedure sequential decides given ones"),
         (["--noise", "ablation", "--sigma", 0.8], "ablation noise cannot be chosen per input"),
     ],
-    ids=["method", "steps", "procedure", "noise"],
+    ids=["method", "lr", "span", "steps", "procedure", "noise"],
 )
 def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
     folder: Path, tmp_path: Path, options: list[object], words: str
@@ -238,9 +253,10 @@ def test_what_cannot_work_is_one_sentence_and_nothing_is_written(
     assert not (tmp_path / "run").exists()
 
 
-def test_options_without_the_search(folder: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", ["steps", "draws", "lr", "span"])
+def test_options_without_the_search(folder: Path, tmp_path: Path, name: str) -> None:
     done = call(
         "certify", "--model", folder / "net.safetensors", "--data", "digits", "--out", tmp_path / "run",
-        "--sigma-draws", 3,
+        f"--sigma-{name}", 3,
     )  # fmt: skip
-    assert (done.exit_code, "go with --sigma-per-input" in done.stderr) == (2, True)
+    assert (done.exit_code, f"--sigma-{name} goes with --sigma-per-input" in done.stderr) == (2, True)

@@ -8,17 +8,16 @@ a run whose seed or settings were chosen for its luck holds too.
 from __future__ import annotations
 
 import json
-import math
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 
+from smoothcert.audit.per_input import searched, weighed
 from smoothcert.audit.routed import check_choice, check_routing, replay_routed
 from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import loaded_plugins
 from smoothcert.noise import NOISES, Noise
-from smoothcert.noise.base import noise_kind
 from smoothcert.procedures import ABSTAIN, PROCEDURES, Certificate, Procedure
 from smoothcert.procedures.conversation import MOST_DRAWS
 from smoothcert.procedures.replay import DrawsError, replay
@@ -174,7 +173,8 @@ class _Claims:
         if certificate.scope is not config.scope:
             said, holds = certificate.scope.value, config.scope.value
             yield "scope", f"the scope is {said!r}, that of the run's settings is {holds!r}"
-        yield from _searched(self.run, certificate)
+        yield from searched(self.run, certificate)
+        yield from weighed(self.run, certificate)
         yield from self._again(certificate)
 
     def _again(self, certificate: Certificate) -> Iterator[tuple[str, str]]:
@@ -217,31 +217,6 @@ def _previous(entry: Entry) -> str:
         return str(json.loads(entry.text)["previous"])
     except (KeyError, TypeError):
         return ""
-
-
-def _searched(run: Run, certificate: Certificate) -> Iterator[tuple[str, str]]:
-    """Whether the run's search can end at this strength: 2^(k/8), from where it starts not farther than its span.
-
-    That the search did end there is for whoever has the model.
-    """
-    search = run.config.sigma_search
-    if search is None:
-        return
-    # The engine has torch: only runs with a strength per input wait for it.
-    from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength  # noqa: PLC0415
-
-    kind = noise_kind(certificate.noise)
-    if kind is None:
-        return  # it cannot be replayed either, and is said there
-    name = kind.strength_name
-    try:
-        found, k = certificate.noise[name], nearest(certificate.noise[name])
-        start, span = math.log2(run.config.noise[name]), math.log2(search["span"])
-        can_be = math.isclose(found, strength(k), rel_tol=SAME) and abs(k - PER_OCTAVE * start) < PER_OCTAVE * span + 1
-    except (KeyError, TypeError, ValueError, OverflowError):
-        can_be = False
-    if not can_be:
-        yield name, f"{name} is {certificate.noise.get(name)!r}, where the search of the run cannot end"
 
 
 def _ruled(certificate: Certificate) -> Iterator[tuple[str, str]]:

@@ -16,6 +16,7 @@ from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Pool, Routed, Smoothed
 from smoothcert.engine.sigma import SigmaSearch
+from smoothcert.engine.weights import WeightSearch
 from smoothcert.memory.protocol import RegionMemory
 from smoothcert.procedures import FixedDraws
 from smoothcert.procedures.identity import flat, identifying
@@ -57,6 +58,7 @@ def rebuild(
         backend=config.backend,
         calibration=calibration,
         search=None if config.sigma_search is None else SigmaSearch.from_description(config.sigma_search),
+        weights=None if config.own_weights is None else WeightSearch.from_description(config.own_weights),
         memory=memory,
         input_range=input_range,
         input_shape=input_shape,

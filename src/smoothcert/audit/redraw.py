@@ -18,6 +18,7 @@ from smoothcert.audit.rebuild import check_data, other_circumstances, refuse_oth
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Routed, SigmaSearch, Smoothed
+from smoothcert.engine.weights import NEAR, SAME, apart
 from smoothcert.noise import Noise
 from smoothcert.procedures import (
     ABSTAIN,
@@ -84,6 +85,8 @@ def redraw(
     if smoothed.search is not None and isinstance(smoothed, Smoothed):
         findings += _strange_noises(records)
         findings += _searched(smoothed.search, records, smoothed, data)
+    if isinstance(smoothed, Smoothed) and smoothed.weights is not None:
+        findings += _weighed(records, smoothed, data)
     return Redrawn(tuple(findings), otherwise, moved, draws)
 
 
@@ -122,13 +125,17 @@ def certify_records(
     there = [record for record in records if 0 <= record.index < len(data)]
     if not there:
         return
-    noises = None
+    noises = weights = None
     if smoothed.search is not None:
         there, noises = _own_noises(there)
-        if not there:
-            return
+    if smoothed.weights is not None:
+        there = [record for record in there if drawn_certificate(record).weights is not None]
+        noises = None if noises is None else _own_noises(there)[1]
+        weights = [drawn_certificate(record).weights or () for record in there]
+    if not there:
+        return
     inputs = data.tensors([record.index for record in there])
-    for row, certificate in smoothed.certifying(inputs, procedure, noises=noises, on_draws=on_draws):
+    for row, certificate in smoothed.certifying(inputs, procedure, noises=noises, weights=weights, on_draws=on_draws):
         yield there[row], certificate
 
 
@@ -164,11 +171,25 @@ def _searched(search: SigmaSearch, records: Sequence[Record], smoothed: Smoothed
     again = smoothed.noises(data.tensors([record.index for record in there])) if there else []
     wrong, rounded = list[Finding](), list[Finding]()
     for record, old, new in zip(there, recorded, again, strict=True):
-        if type(old) is type(new) and old.strength == new.strength:
+        if type(old) is type(new) and search.same(old.strength, new.strength):
             continue
         sentence = f"{new.strength_name} is recorded as {old.strength!r}, the search finds {new.strength!r}"
         may_be = search.agrees(old.strength, new.strength)
         (rounded if may_be else wrong).append(Finding(new.strength_name, sentence, record.index))
+    return wrong + (rounded if len(rounded) > max(1, SEARCHED * len(there)) else [])
+
+
+def _weighed(records: Sequence[Record], smoothed: Smoothed, data: Dataset) -> list[Finding]:
+    """Weights that the run's search does not find at an input; rounding is let pass as for strengths."""
+    there = [record for record in records if 0 <= record.index < len(data)]
+    again = smoothed.own_weights(data.tensors([record.index for record in there])) if there else []
+    wrong, rounded = list[Finding](), list[Finding]()
+    for record, new in zip(there, again, strict=True):
+        old = drawn_certificate(record).weights or ()
+        if (gap := apart(old, new)) <= SAME:
+            continue
+        sentence = f"the weights are recorded as {list(old)}, the search finds {list(new)}"
+        (rounded if gap <= NEAR else wrong).append(Finding("weights", sentence, record.index))
     return wrong + (rounded if len(rounded) > max(1, SEARCHED * len(there)) else [])
 
 

@@ -31,8 +31,27 @@ PerInput = Annotated[
     ),
 ]
 PerInputSteps = Annotated[
-    int | None, option("Strengths tried. Default: 11 (bracket), 400 (ddrs), 64 (grid).", panel=o.NOISE)
+    int | None, option("Strengths tried. Default: 11 (bracket), 400 (ddrs), 200 (grid, up to 1).", panel=o.NOISE)
 ]
+PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 64, 1, 1.", panel=o.NOISE)]
+PerInputRate = Annotated[float | None, option("Length of a step of ddrs. Default: 0.0001.", panel=o.NOISE)]
+PerInputSpan = Annotated[
+    float | None, option("bracket and ddrs stay within --sigma over and times this. Default: 4.", panel=o.NOISE)
+]
+
+Weights = Annotated[
+    str | None,
+    option(
+        "Weigh the members of a softmax-voting ensemble anew for each input: variance (EsbRS, least variance of "
+        "margins) or ratio (mean over deviation). Scope as of --sigma-per-input.",
+        "--weights-per-input",
+        panel=o.NOISE,
+    ),
+]
+WeightsDraws = Annotated[int | None, option("Draws that choose the weights. Default: 10, 100.", panel=o.NOISE)]
+WeightsCopies = Annotated[int | None, option("variance: perturbed copies per member. Default: 10.", panel=o.NOISE)]
+WeightsShare = Annotated[float | None, option("variance: share of parameters perturbed. Default: 0.3.", panel=o.NOISE)]
+WeightsSpread = Annotated[float | None, option("variance: size of perturbations. Default: 0.01.", panel=o.NOISE)]
 Each = Annotated[
     bool,
     option(
@@ -46,7 +65,6 @@ Aggregations = Annotated[
         "Of --each: {aggregations}; with options as in consensus:k=3. Default: the ensemble's own.", "--aggregation"
     ),
 ]
-PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 64, 1, 8.", panel=o.NOISE)]
 
 
 def certify(
@@ -61,14 +79,17 @@ def certify(
     workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
     gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     sigma_per_input: PerInput = None, sigma_steps: PerInputSteps = None, sigma_draws: PerInputDraws = None,
-    memory: o.MemoryAt = None, router: r.Model = None, router_sigma: r.Strength = None,
-    router_share: r.Share = 0.5, each: Each = False, aggregation: Aggregations = [],  # noqa: B006
+    sigma_lr: PerInputRate = None, sigma_span: PerInputSpan = None, weights: Weights = None,
+    weights_draws: WeightsDraws = None, weights_copies: WeightsCopies = None, weights_share: WeightsShare = None,
+    weights_spread: WeightsSpread = None, memory: o.MemoryAt = None, router: r.Model = None,
+    router_sigma: r.Strength = None, router_share: r.Share = 0.5, each: Each = False,
+    aggregation: Aggregations = [],  # noqa: B006
 ) -> None:  # fmt: skip
     """Certify inputs of a data set: what no perturbation below a radius can change."""
     from smoothcert.datasets import Subset
     from smoothcert.workflows import certify as workflow
     from smoothcert.workflows.certify_each import certify_each
-    from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice
+    from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice, WeightsChoice
     from smoothcert.workflows.procedure_choice import ProcedureChoice
     from smoothcert.workflows.routing import models_of
     from smoothcert.workflows.terminal import terminal_observer
@@ -89,18 +110,19 @@ def certify(
     }  # fmt: skip
     if aggregation and not each:
         raise InputError("--aggregation goes with --each; for one ensemble: smoothcert ensemble make")
-    if each and (sigma_per_input is not None or memory is not None or router is not None):
-        raise InputError(
-            "--each does not go with --sigma-per-input, --memory or --router; certify those classifiers one by one"
-        )
+    if each and any(given is not None for given in (sigma_per_input, weights, memory, router)):
+        raise InputError("--each does not go with --sigma-per-input, --weights-per-input, --memory or --router")
     with terminal_observer() as observer:
         if each:
             runs = certify_each(model, source, aggregations=aggregation, observer=observer, **shared)
             say(f"{len(runs)} classifiers certified; see: smoothcert analyze {out}")
             return
-        search = SearchChoice(sigma_per_input, sigma_steps, sigma_draws)
+        search = SearchChoice(sigma_per_input, sigma_steps, sigma_draws, sigma_lr, sigma_span)
+        weighing = WeightsChoice(weights, weights_draws, weights_copies, weights_share, weights_spread)
         models = models_of(model, router, strength=router_sigma, share=router_share)
-        run = workflow.certify(models, source, search=search, memory=memory, observer=observer, **shared)
+        run = workflow.certify(
+            models, source, search=search, weights=weighing, memory=memory, observer=observer, **shared
+        )
     if input_:
         say(f"{run.certificates()}")
     say(f"{run.outcome.sentence}; see: smoothcert analyze {out}")

@@ -3,18 +3,19 @@
 from smoothcert.engine.classifier import SklearnClassifier
 from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.member_calls import MemberCalls
-from smoothcert.engine.own_weights import OwnWeights
 from smoothcert.engine.pools import Pool, Processes, Ray, Threads
 from smoothcert.engine.routed import Routed
 from smoothcert.engine.sigma import DDRS, Bracket, SigmaSearch, optimize_sigma
 from smoothcert.engine.smoothed import Smoothed
+from smoothcert.engine.weights import LeastVariance, MarginRatio, WeightSearch
 
 __all__ = [
     "DDRS",
     "Bracket",
     "Compiled",
+    "LeastVariance",
+    "MarginRatio",
     "MemberCalls",
-    "OwnWeights",
     "Pool",
     "Processes",
     "Ray",
@@ -23,5 +24,6 @@ __all__ = [
     "SklearnClassifier",
     "Smoothed",
     "Threads",
+    "WeightSearch",
     "optimize_sigma",
 ]

@@ -27,6 +27,7 @@ from smoothcert.models.ensembles import SideBySide
 from smoothcert.noise import Noise
 
 CALIBRATION_ROWS = 512
+OWN_WEIGHTS = "own_weights"  # in a description: how each input's weights of an ensemble are found
 SHAPES = 8  # of inputs, that a classifier is kept compiled for; those that were used last
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 
@@ -113,6 +114,7 @@ def _compiled_again(
 ) -> Compiled:
     executable = prepare(backend, task)
     found = describe(task.model) | _circumstances(task, threads) | {"backend": executable.description}
+    found |= {name: wanted[name] for name in (OWN_WEIGHTS,) if name in wanted}  # how pieces got theirs
     refuse_another_identity(wanted, found, "this worker")
     return Compiled(task, backend, executable, num_classes, workers, threads, wanted)
 
@@ -136,9 +138,11 @@ class ModelCompiler:
         rows: int | None,
         workers: int | None,
         calibration: Tensor | None,
+        own_weights: dict[str, Any] | None = None,
     ) -> None:
         self._model, self._num_classes, self._device, self._noise = model, num_classes, device, noise
         self._backend, self._rows, self._workers, self._calibration = backend, rows, workers, calibration
+        self._own_weights = {} if own_weights is None else {OWN_WEIGHTS: own_weights}
         self._lock = threading.RLock()
         self._kept: OrderedDict[Shape | None, Compiled] = OrderedDict()
         self._identity: object = None  # of the model that is kept
@@ -201,7 +205,7 @@ class ModelCompiler:
         with explained(private, rows, shape or ()):
             task, backend, executable, workers = self._prepared(task, say)
         threads = threads_of(self._device)
-        description = about | _circumstances(task, threads) | {"backend": executable.description}
+        description = about | self._own_weights | _circumstances(task, threads) | {"backend": executable.description}
         return Compiled(task, backend, executable, self._num_classes, workers, threads, description)
 
     def _prepared(self, task: BackendTask, say: Say) -> tuple[BackendTask, str, Executable, int]:

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, TypeVar
 from weakref import WeakKeyDictionary
 
-from torch import Tensor
+from torch import Tensor, nn
 
+from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import input_id
 from smoothcert.engine.checks import FixedFunctionCheck, PackingCheck, SplitCheck
 from smoothcert.engine.compiled import Compiled
@@ -18,6 +21,7 @@ from smoothcert.engine.pools import Pool, Session
 from smoothcert.engine.pools.watched import WatchedSession
 from smoothcert.engine.sampler import InputProgress, Sampler
 from smoothcert.engine.sigma import SigmaSearch
+from smoothcert.engine.weights import WeightSearch
 from smoothcert.noise import Noise
 from smoothcert.procedures import Conversation
 from smoothcert.procedures.certificate import Answered
@@ -52,6 +56,7 @@ class Drawing:
     noise: Noise
     seed: int
     search: SigmaSearch | None
+    weighing: WeightSearch | None
     checked: Checked
 
     def check(self, batch: Tensor) -> None:
@@ -70,6 +75,12 @@ class Drawing:
         with self.pool.open(self.compiled) as session:
             return list(self._noises(session, batch))
 
+    def weights(self, batch: Tensor) -> list[tuple[float, ...]]:
+        """The weights of the ensemble at each input, where they are its own."""
+        with self.pool.open(self.compiled) as session:
+            pairs = zip(batch, self._noises(session, batch), strict=True)
+            return [found for x, noise in pairs if (found := self._weights(x, noise)) is not None]
+
     def answers(
         self,
         batch: Tensor,
@@ -77,15 +88,18 @@ class Drawing:
         member_calls: MemberCalls,
         *,
         noises: Sequence[Noise] | None = None,
+        weights: Sequence[Sequence[float]] | None = None,
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
         """(row, answer) as soon as each is there, with all that a conversation cannot know filled in."""
 
         def begin(row: int, x: Tensor, noise: Noise) -> InputProgress[Result]:
-            return InputProgress(row, x, noise, input_id(x), conversation(noise))
+            own = self._weights(x, noise) if weights is None else tuple(weights[row])
+            return InputProgress(row, x, noise, input_id(x), conversation(noise), weights=own)
 
         for progress, answer in self.held(batch, begin, member_calls, noises=noises, on_draws=on_draws):
-            yield progress.row, self.filled(answer, progress.noise, progress.input_id, self.seed)
+            filled = self.filled(answer, progress.noise, progress.input_id, self.seed)
+            yield progress.row, dataclasses.replace(filled, weights=progress.weights)
 
     def held(
         self,
@@ -121,6 +135,8 @@ class Drawing:
         `example` are inputs, (B, ...), to look at the model with: two, if several will be asked about at once.
         `on_batch` hears of every batch that is handed out how many rows it has, and how many it has room for.
         """
+        if self.weighing is not None:
+            raise InputError("conversations of others cannot have weights per input; give the ensemble fixed weights")
         with self.pool.open(self.compiled) as session:
             watched = WatchedSession(session, on_batch)
             sampler = self._sampler(watched, example, self.noise.for_inputs(example), MemberCalls())
@@ -134,7 +150,8 @@ class Drawing:
             session=session,
             seed=self.seed,
             rows_per_call=self.compiled.rows,
-            packed=self._packed(session, batch, noise, first_call=first_call),
+            # Weights of its own are another function for every input.
+            packed=self.weighing is None and self._packed(session, batch, noise, first_call=first_call),
             call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
             member_calls=member_calls,
         )
@@ -190,6 +207,19 @@ class Drawing:
         if self.search is None:
             return [bound] * len(batch)
         return self.search.noises(session.map, self.compiled, batch, bound, seed=self.seed)
+
+    @cached_property
+    def _members(self) -> list[nn.Module]:
+        """A copy: members are perturbed in place while weights are looked for, and workers run the others."""
+        assert isinstance(self.compiled.model, nn.Module)
+        found: nn.ModuleList = copy.deepcopy(self.compiled.model).members  # type: ignore[assignment]
+        return list(found)
+
+    def _weights(self, x: Tensor, noise: Noise) -> tuple[float, ...] | None:
+        """Of one input; None where all have those of the ensemble."""
+        if self.weighing is None:
+            return None
+        return tuple(self.weighing.weights(self._members, x, noise, self.seed, self.compiled.threads))
 
 
 def call_size(rows: int) -> int:

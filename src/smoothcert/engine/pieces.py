@@ -19,6 +19,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import RowStream
 from smoothcert.engine.backends.base import in_calls_of
+from smoothcert.engine.backends.ensemble import EnsembleRunner
 from smoothcert.engine.classifier import score
 from smoothcert.engine.model_errors import naming_batch_size
 from smoothcert.noise import Noise
@@ -43,6 +44,7 @@ class Piece:
         inverse_temperature: of the softmax, if scores are wanted beside the votes.
         first: which draw comes first, among those of its input and purpose.
         rows: how many draws.
+        weights: of an ensemble's members, where they are the input's own. Such a piece goes alone.
     """
 
     x: Tensor
@@ -53,6 +55,7 @@ class Piece:
     inverse_temperature: float | None
     first: int
     rows: int
+    weights: tuple[float, ...] | None = None
 
     def draw(self, out: Tensor) -> None:
         """The noisy inputs, into out (rows, ...). A draw's noise is its own, whatever is drawn beside it."""
@@ -91,6 +94,10 @@ class Batch:
         same = self.rows_per_call == compiled.rows or not compiled.padded
         sized = runner if same else in_calls_of(runner, self.rows_per_call)
         assert sized is not None, "a shape in which the model cannot be run was asked for"
+        if (own := self.pieces[0].weights) is not None:
+            assert len(self.pieces) == 1, "draws with weights of their own share no call"
+            assert isinstance(sized, EnsembleRunner)
+            sized = sized.with_weights(own)
         # The caller's autocast would reach only some threads; a model in another precision says so by itself.
         with torch.autocast(device.type, enabled=False), naming_batch_size(self.rows_per_call, compiled.shape):
             noisy = self._draw(device)

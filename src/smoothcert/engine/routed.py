@@ -49,7 +49,7 @@ class Routed:
         router_share: of alpha, for the router. Half by default.
     """
 
-    search, memory = None, None  # as of a `Smoothed` that has one noise for all, and answers by itself
+    search, weights, memory = None, None, None  # as of a `Smoothed` that has one noise for all, and answers by itself
 
     def __init__(self, router: Smoothed, members: Mapping[float, Smoothed], *, router_share: float = 0.5) -> None:
         ordered = dict(sorted(members.items()))

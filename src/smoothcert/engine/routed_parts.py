@@ -37,8 +37,11 @@ def check_parts(router: Smoothed, members: Mapping[float, Smoothed]) -> None:
     for name, part in {"router": router, **{f"the member {s}": member for s, member in members.items()}}.items():
         if not isinstance(part, Smoothed):
             raise InputError(f"{name} of Routed must be a Smoothed, got {type(part).__name__}; smooth it first")
-        if part.search is not None or part.memory is not None:
-            raise InputError(f"{name} of Routed must have one noise for all inputs, and no memory; leave these out")
+        if part.search is not None or part.weights is not None or part.memory is not None:
+            raise InputError(
+                f"{name} of Routed must have one noise and one set of weights for all inputs, and no memory; leave "
+                "these out"
+            )
         if part.seed != router.seed:
             raise InputError(f"{name} of Routed has seed {part.seed} and the router {router.seed}; give all the same")
     if len(members) != router.num_classes or len(members) < 2:

@@ -38,6 +38,7 @@ class InputProgress(Generic[Answer]):
     noise: Noise
     input_id: str
     conversation: Conversation[Answer]
+    weights: tuple[float, ...] | None = None  # of an ensemble's members, where they are the input's own
     ask: Ask = field(init=False)
     tally: Tally | None = None  # what was added up of the current request
     counts: Whole | None = None  # (1 or 3, C) what was not yet: votes and, if wanted, score sums and squares
@@ -60,7 +61,7 @@ class InputProgress(Generic[Answer]):
         self.unsent -= rows
         self.used[purpose] = first + rows
         seed = seed if self.seed is None else self.seed
-        return Piece(self.x, self.input_id, self.noise, seed, purpose, self.ask.beta, first, rows)
+        return Piece(self.x, self.input_id, self.noise, seed, purpose, self.ask.beta, first, rows, self.weights)
 
     def hear(self) -> Answer | None:
         """Tell the conversation what its draws said: its answer, or None if it asks for more."""

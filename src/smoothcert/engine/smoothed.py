@@ -12,6 +12,7 @@ from torch import Tensor
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of
+from smoothcert.engine.arguments import check_arguments, check_own
 from smoothcert.engine.backends import check_backend
 from smoothcert.engine.compiled import Compiled, ModelCompiler
 from smoothcert.engine.drawing import Checked, Drawing
@@ -19,10 +20,10 @@ from smoothcert.engine.inputs import Inputs, as_batch
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Threads
 from smoothcert.engine.sigma import SigmaSearch
+from smoothcert.engine.weights import WeightSearch
 from smoothcert.memory.protocol import RegionMemory, insert_in_order, predict_through
 from smoothcert.models import has_gradients, in_own_precision
 from smoothcert.noise import Noise
-from smoothcert.noise.ascent import searchable
 from smoothcert.procedures import Certificate, Certificates, Fixed, Predict, Prediction, Procedure, Scope
 
 
@@ -54,6 +55,8 @@ class Smoothed:
         calibration: training inputs (N, ...), for int8: their noisy copies tell the ranges of the numbers.
         search: how the strength of the noise is found for each input, such as `Bracket()`, from that of `noise`.
             Certificates then have the scope "this input's own classifier". Default: one strength for all.
+        weights: how the weights of a `SoftmaxVoting` are found for each input, such as `LeastVariance()`. Certificates
+            then have the scope "this input's own classifier", too. Default: those of the ensemble.
         memory: where certified regions are kept, a `Memory`. Certificates are inserted, in the order of the inputs, and
             have the scope "memory"; predictions inside a region are that region's. Default: none.
         input_range: inputs outside it are refused. Images: (0, 1).
@@ -75,31 +78,20 @@ class Smoothed:
         backend: str = "eager",
         calibration: Inputs | None = None,
         search: SigmaSearch | None = None,
+        weights: WeightSearch | None = None,
         memory: RegionMemory | None = None,
         input_range: tuple[float, float] | None = None,
         input_shape: tuple[int, ...] | None = None,
         pool: Pool | None = None,
     ) -> None:
-        if not callable(model):
-            raise InputError(
-                f"model must be callable, got {type(model).__name__}; wrap scikit-learn in SklearnClassifier"
-            )
-        if num_classes < 2:
-            raise InputError(f"num_classes must be at least 2, got {num_classes}")
-        if not isinstance(noise, Noise):
-            raise InputError(f"noise must be a noise such as Gaussian(sigma=0.25), got {noise!r}")
-        if search is not None:
-            searchable(noise)
-        if batch_size is not None and batch_size < 1:
-            raise InputError(f"batch_size must be at least 1, got {batch_size}")
-        if pool is not None and workers is not None:
-            raise InputError("workers and pool say the same: give pool=Threads(workers) alone")
-        if pool is not None and not isinstance(pool, Pool):
-            raise InputError(f"pool must be a pool such as Threads(2), got {pool!r}")
+        check_arguments(
+            model, num_classes, noise, batch_size=batch_size, workers=workers, search=search, weights=weights, pool=pool
+        )
         model = in_own_precision(model)
         self._model, self._noise, self._num_classes, self._seed = model, noise, num_classes, seed
         self._device = device_of(model) if device is None else torch.device(device)
-        self._search, self._memory, self._pool = search, memory, pool or Threads(workers)
+        self._search, self._weights, self._memory = search, weights, memory
+        self._pool = pool or Threads(workers)
         self._input_range = input_range
         self._input_shape = None if input_shape is None else tuple(input_shape)
         self._backend = backend
@@ -110,16 +102,11 @@ class Smoothed:
 
     def _new_compiler(self) -> tuple[ModelCompiler, Checked]:
         """Nothing is compiled yet, and nothing checked."""
+        own_weights = None if self._weights is None else self._weights.describe()
         compiler = ModelCompiler(
-            self._model,
-            num_classes=self._num_classes,
-            device=self._device,
-            noise=self._noise,
-            backend=self._backend,
-            rows=self._rows,
-            workers=self._pool.workers,
-            calibration=self._calibration,
-        )
+            self._model, num_classes=self._num_classes, device=self._device, noise=self._noise, backend=self._backend,
+            rows=self._rows, workers=self._pool.workers, calibration=self._calibration, own_weights=own_weights,
+        )  # fmt: skip
         return compiler, weakref.WeakKeyDictionary()
 
     def __getstate__(self) -> dict[str, Any]:
@@ -155,6 +142,11 @@ class Smoothed:
     def search(self) -> SigmaSearch | None:
         """How each input gets its own strength; None: all have that of the noise."""
         return self._search
+
+    @property
+    def weights(self) -> WeightSearch | None:
+        """How each input gets its own weights of the ensemble; None: all have those of the ensemble."""
+        return self._weights
 
     @property
     def memory(self) -> RegionMemory | None:
@@ -240,6 +232,7 @@ class Smoothed:
         procedure: Procedure | None = None,
         *,
         noises: Sequence[Noise] | None = None,
+        weights: Sequence[Sequence[float]] | None = None,
         on_draws: Callable[[int], None] = lambda _: None,
         member_calls: MemberCalls | None = None,
         compiled: Compiled | None = None,
@@ -248,18 +241,20 @@ class Smoothed:
 
         `noises` gives each input its own noise, instead of the search. The certificates then have the scope "this
         input's own classifier": the smoothed classifier is another one at every input, and without a memory nothing is
-        claimed about neighbours. With a memory certificates come in the order of the inputs.
+        claimed about neighbours. So `weights`, of a classifier that has its own at each. With a memory certificates
+        come in the order of the inputs.
 
         `member_calls` counts what an ensemble's members are asked. `compiled` is what a run was begun with: a model
         that has changed since then is refused, instead of being compiled anew.
         """
         procedure = procedure or Fixed()
         batch = self.as_batch(x)
-        if noises is not None and len(noises) != len(batch):
-            raise InputError(f"noises must be one per input, got {len(noises)} for {len(batch)} inputs")
+        check_own(len(batch), noises, weights, self._weights)
         compiled = self._current(batch, compiled)
         calls = MemberCalls() if member_calls is None else member_calls
-        answers = self._drawing(compiled).answers(batch, procedure.certify, calls, noises=noises, on_draws=on_draws)
+        answers = self._drawing(compiled).answers(
+            batch, procedure.certify, calls, noises=noises, weights=weights, on_draws=on_draws
+        )
         scoped = ((row, dataclasses.replace(answer, scope=self._scope(noises))) for row, answer in answers)
         if self._memory is None:
             yield from scoped
@@ -277,8 +272,13 @@ class Smoothed:
         batch = self.as_batch(x)
         return self._drawing(self.compile(batch.shape[1:])).noises(batch)
 
+    def own_weights(self, x: Inputs) -> list[tuple[float, ...]]:
+        """The weights of each input, of a classifier that finds them. A function of the seed, the input and f."""
+        batch = self.as_batch(x)
+        return self._drawing(self.compile(batch.shape[1:])).weights(batch)
+
     def _scope(self, noises: Sequence[Noise] | None) -> Scope:
-        return Scope.FIXED if noises is None and self._search is None else Scope.OWN
+        return Scope.OWN if any(one is not None for one in (noises, self._search, self._weights)) else Scope.FIXED
 
     def _about(self, compiled: Compiled, batch: Tensor) -> dict[str, Any]:
         noise = self._noise.for_inputs(batch).describe()
@@ -293,7 +293,7 @@ class Smoothed:
         return begun_with
 
     def _drawing(self, compiled: Compiled) -> Drawing:
-        return Drawing(compiled, self._pool, self._noise, self._seed, self._search, self._checked)
+        return Drawing(compiled, self._pool, self._noise, self._seed, self._search, self._weights, self._checked)
 
     def as_batch(self, x: Inputs) -> Tensor:
         """Inputs as float32 (B, ...), a copy; refused where they cannot be what was meant."""

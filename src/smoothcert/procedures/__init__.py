@@ -2,7 +2,7 @@
 
 from smoothcert.core.registry import import_all
 from smoothcert.procedures.budgeted import Budgeted
-from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision, FromDraws, Prediction, Scope
+from smoothcert.procedures.certificate import Certificate, Decision, Prediction, Scope
 from smoothcert.procedures.certificates import Certificates
 from smoothcert.procedures.conversation import (
     BOUND,
@@ -18,6 +18,7 @@ from smoothcert.procedures.conversation import (
     converse,
 )
 from smoothcert.procedures.fixed import Fixed, FixedDraws
+from smoothcert.procedures.from_draws import ABSTAIN, FromDraws
 from smoothcert.procedures.predict import Predict
 from smoothcert.procedures.sequential import Sequential
 from smoothcert.procedures.staged import Staged

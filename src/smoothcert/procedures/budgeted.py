@@ -12,7 +12,7 @@ import numpy as np
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.lazy import stats
-from smoothcert.procedures.certificate import ABSTAIN, Certificate
+from smoothcert.procedures.certificate import Certificate
 from smoothcert.procedures.conversation import (
     BOUND,
     CHOOSE,
@@ -24,6 +24,7 @@ from smoothcert.procedures.conversation import (
     check_draws,
     check_level,
 )
+from smoothcert.procedures.from_draws import ABSTAIN
 from smoothcert.stats import lower_bound
 
 

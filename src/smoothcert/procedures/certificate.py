@@ -11,10 +11,12 @@ from fractions import Fraction
 from typing import Any
 
 from smoothcert.core.errors import InputError
+from smoothcert.procedures.from_draws import ABSTAIN, FromDraws, can_be, is_number
 from smoothcert.stats import Tally
 from smoothcert.stats.rounding import down
 
-ABSTAIN = -1
+INCLUSIVE = "l0"
+"""The norm whose radii are covered themselves: it counts changed coordinates."""
 
 
 class Scope(StrEnum):
@@ -35,29 +37,6 @@ class Decision:
     steps: int
 
 
-@dataclass(frozen=True)
-class FromDraws:
-    """What the draws of an input said, where a memory had the last word, and the regions that it was about."""
-
-    label: int  # ABSTAIN, or the class
-    radius: float
-    reason: str
-    region: int | None = None  # the region that answers for the input from now on: new, or one that contains it
-    cut_by: int | None = None  # the region of another class that the radius was cut at
-
-    def overruled(self, label: int) -> bool:
-        """The draws said one class, a region that contains the input has another, `label`, and it answers."""
-        return label != ABSTAIN and self.label not in (label, ABSTAIN)
-
-    def supplied(self, label: int) -> bool:
-        """The draws abstained, and a region that contains the input answers `label`."""
-        return label != ABSTAIN and self.label == ABSTAIN
-
-    def cut(self, label: int, radius: float) -> bool:
-        """The radius ends at a region of another class, before what the draws showed."""
-        return not self.overruled(label) and radius < self.radius
-
-
 @dataclass(frozen=True, kw_only=True)
 class Answered:
     """What certificates and predictions share: an answer, the votes behind it, and where both came from."""
@@ -76,6 +55,7 @@ class Answered:
     key: str | None = None  # hash of the secret that the seed follows from (`core.secret`); None: anybody knew the seed
     stream: str = ""  # how random bits are made of seed, input and purpose
     input_id: str = ""
+    weights: tuple[float, ...] | None = None  # of an ensemble's members, where each input has its own
 
     @property
     def abstained(self) -> bool:
@@ -104,6 +84,8 @@ class Answered:
         """Plain JSON; floats keep full precision."""
         out = {f.name: getattr(self, f.name) for f in fields(self)}
         out["answers"] = [{"purpose": purpose, **tally.to_json()} for purpose, tally in self.answers]
+        weights = out.pop("weights")
+        out |= {} if weights is None else {"weights": list(weights)}
         if self.key is None:
             del out["key"]
         return out | {"noise": dict(self.noise), "classifier": dict(self.classifier), "procedure": dict(self.procedure)}
@@ -112,6 +94,8 @@ class Answered:
 @dataclass(frozen=True, kw_only=True)
 class Certificate(Answered):
     """No perturbation with `norm` below `radius` changes the smoothed classifier's answer from `label`.
+
+    In l0, which counts coordinates, none up to and including `radius` does.
 
     The statement is about the classifier named by `classifier`, `noise` and `scope`, and is wrong with probability at
     most `alpha` over the draws. `label` is ABSTAIN, and `radius` 0, where nothing can be claimed; `reason` says why.
@@ -171,12 +155,18 @@ class Certificate(Answered):
         """The radius ends at a region of another class, before what the draws showed."""
         return self.from_draws is not None and self.from_draws.cut(self.label, self.radius)
 
+    @property
+    def within(self) -> str:
+        """How far the claim reaches, in words: "below l2 radius 0.5", "up to l0 radius 3"."""
+        reach = "up to" if self.norm == INCLUSIVE else "below"
+        return f"{reach} {self.norm} radius {down(self.radius, 4)}"
+
     def __str__(self) -> str:
         sure = f"{self.scope}, wrong with probability at most {self.alpha:g}"
         if self.abstained:
             return f"abstains: {self.reason} ({sure})"
         # Rounded down: a printed claim must not exceed the proved one.
-        return f"class {self.label} below {self.norm} radius {down(self.radius, 4)}: {self.reason} ({sure}{self._grid})"
+        return f"class {self.label} {self.within}: {self.reason} ({sure}{self._grid})"
 
     def _repr_html_(self) -> str:
         """For notebooks: the same sentence."""
@@ -215,6 +205,8 @@ class Certificate(Answered):
         values["answers"] = tuple((answer["purpose"], Tally.from_json(answer)) for answer in data["answers"])
         decisions = tuple(Decision(**decision) for decision in data["decisions"])
         said = FromDraws(**data["from_draws"]) if "from_draws" in data else None
+        if "weights" in data:
+            values["weights"] = _weights(data["weights"])
         route = cls.from_json(data["route"]) if "route" in data else None
         about = {"scope": Scope(data["scope"]), "decisions": decisions, "from_draws": said, "route": route}
         certificate = cls(**values | about)
@@ -246,23 +238,19 @@ class Certificate(Answered):
         shares = {"p_lower": self.p_lower, "alpha": self.alpha, "p_upper": self.p_upper}
         for name, share in shares.items():
             optional = name == "p_upper" and share is None
-            if not optional and not (_is_number(share) and 0 <= share <= 1):  # type: ignore[operator]
+            if not optional and not (is_number(share) and 0 <= share <= 1):  # type: ignore[operator]
                 raise InputError(f"{name} of a certificate must lie in [0, 1], got {share!r}")
-        if not (_is_number(self.radius) and 0 <= self.radius <= sys.float_info.max) or (self.abstained and self.radius):
+        if not (is_number(self.radius) and 0 <= self.radius <= sys.float_info.max) or (self.abstained and self.radius):
             raise InputError(f"radius of a certificate must be finite, and 0 for an abstention, got {self.radius!r}")
         said = self.from_draws
-        if (said is not None) != (self.scope is Scope.MEMORY) or not (said is None or _can_be(said)):
+        if (said is not None) != (self.scope is Scope.MEMORY) or not (said is None or can_be(said)):
             raise InputError(f"from_draws must be what the draws said, and of the scope memory alone, got {said!r}")
 
 
-def _can_be(said: FromDraws) -> bool:
-    numbered = all(number is None or type(number) is int for number in (said.region, said.cut_by))
-    named = type(said.label) is int and said.label >= ABSTAIN and type(said.reason) is str
-    return numbered and named and _is_number(said.radius) and 0 <= said.radius <= sys.float_info.max
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool)
+def _weights(given: object) -> tuple[float, ...]:
+    if not isinstance(given, list) or not all(is_number(weight) and 0 <= weight <= 1 for weight in given):
+        raise InputError(f"weights of a certificate must lie in [0, 1], got {given!r}")
+    return tuple(given)
 
 
 @dataclass(frozen=True, kw_only=True)

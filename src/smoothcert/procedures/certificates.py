@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from smoothcert.core.pictures import data_uri
 from smoothcert.core.text import visible
-from smoothcert.procedures.certificate import Certificate
+from smoothcert.procedures.certificate import INCLUSIVE, Certificate
 from smoothcert.stats.rounding import down
 
 MOST_ROWS = 60  # of a table: the first half of them and the last
@@ -113,8 +113,9 @@ class Certificates(list[Certificate]):
         if not self:
             return ""
         scopes, alpha = sorted({one.scope.value for one in self}), max(one.alpha for one in self)
+        reach = "up to" if {one.norm for one in self} == {INCLUSIVE} else "below"
         return (
-            f"No perturbation below the radius changes the answer ({', '.join(scopes)}); each is wrong with "
+            f"No perturbation {reach} the radius changes the answer ({', '.join(scopes)}); each is wrong with "
             f"probability at most {alpha:g}."
         )
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
-from smoothcert.procedures.certificate import ABSTAIN, Certificate
+from smoothcert.procedures.certificate import Certificate
 from smoothcert.procedures.conversation import (
     BOUND,
     CHOOSE,
@@ -19,6 +19,7 @@ from smoothcert.procedures.conversation import (
     check_draws,
     check_level,
 )
+from smoothcert.procedures.from_draws import ABSTAIN
 from smoothcert.stats import Bound, ClopperPearson, Tally
 from smoothcert.stats.rounding import down, up
 

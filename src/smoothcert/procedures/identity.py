@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 # Another one of these is another function; the rest of a description may only change how scores are rounded.
-IDENTITY = ("fingerprint", "kind", "dtype", "backend.name", "backend.precision", "backend.calibration")
+IDENTITY = (
+    "fingerprint", "kind", "dtype", "own_weights.name", "backend.name", "backend.precision", "backend.calibration",
+)  # fmt: skip
 
 
 def flat(description: Mapping[str, Any]) -> dict[str, Any]:
@@ -22,5 +24,6 @@ def identifying(description: Mapping[str, Any]) -> tuple[str, ...]:
 
     Numbers of eight bits are not a rounding: what they are is part of the function, and how the processor adds them.
     """
-    eight_bits = (*IDENTITY, "backend.digest", "backend.int8_sums")
-    return eight_bits if description.get("backend.precision") == "int8" else IDENTITY
+    eight_bits = ("backend.digest", "backend.int8_sums") if description.get("backend.precision") == "int8" else ()
+    settings = (name for name in description if name.startswith("own_weights.") and name not in IDENTITY)
+    return (*IDENTITY, *settings, *eight_bits)

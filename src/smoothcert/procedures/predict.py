@@ -6,8 +6,9 @@ import itertools
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from smoothcert.procedures.certificate import ABSTAIN, Prediction
+from smoothcert.procedures.certificate import Prediction
 from smoothcert.procedures.conversation import Ask, Conversation, check_draws, check_level
+from smoothcert.procedures.from_draws import ABSTAIN
 from smoothcert.stats import top_two_p_value
 
 PREDICT = "predict"

@@ -19,8 +19,9 @@ from fractions import Fraction
 from typing import Any, ClassVar, TypeVar
 
 from smoothcert.core.errors import InputError
-from smoothcert.procedures.certificate import ABSTAIN, Certificate, Prediction, Scope
+from smoothcert.procedures.certificate import Certificate, Prediction, Scope
 from smoothcert.procedures.conversation import Conversation, Geometry, Procedure
+from smoothcert.procedures.from_draws import ABSTAIN
 from smoothcert.procedures.predict import Predict
 from smoothcert.stats import Tally
 from smoothcert.stats.rounding import down

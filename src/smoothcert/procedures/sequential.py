@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from smoothcert.core.errors import InputError
-from smoothcert.procedures.certificate import ABSTAIN, Certificate, Decision
+from smoothcert.procedures.certificate import Certificate, Decision
 from smoothcert.procedures.choice import choose_class, out_of_reach
 from smoothcert.procedures.conversation import (
     BOUND,
@@ -21,6 +21,7 @@ from smoothcert.procedures.conversation import (
     check_level,
     check_reachable,
 )
+from smoothcert.procedures.from_draws import ABSTAIN
 from smoothcert.stats import Tally, lower_bound
 from smoothcert.stats.boundary_store import stored_boundaries
 from smoothcert.stats.group_sequential import Boundaries

@@ -195,7 +195,13 @@ class RunConfig:
         """Which classifier the run's certificates speak about."""
         if self.memory is not None:
             return Scope.MEMORY
-        return Scope.FIXED if self.sigma_search is None else Scope.OWN
+        return Scope.FIXED if self.sigma_search is None and self.own_weights is None else Scope.OWN
+
+    @property
+    def own_weights(self) -> Mapping[str, Any] | None:
+        """How each input got its own weights of an ensemble; None: all have those of the ensemble."""
+        found = self.classifier.get("own_weights")
+        return found if isinstance(found, Mapping) else None
 
     @property
     def strength_name(self) -> str:

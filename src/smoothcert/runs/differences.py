@@ -23,6 +23,12 @@ WORDS = {
     "classifier.kind": ("another model", "--model"),
     "classifier.backend.name": ("the backend {}", "--backend"),
     "classifier.backend.calibration": ("other calibration inputs", "--calibration"),
+    "classifier.own_weights.name": ("weights per input by {}", "--weights-per-input"),
+    "classifier.own_weights.draws": ("{} draws for the weights", "--weights-draws"),
+    "classifier.own_weights.copies": ("{} copies of each member", "--weights-copies"),
+    "classifier.own_weights.share": ("{} of the parameters perturbed", "--weights-share"),
+    "classifier.own_weights.spread": ("perturbations of {}", "--weights-spread"),
+    "classifier.own_weights": ("weights per input", "--weights-per-input"),
     "classifier.batch": ("the batch size {}", "--batch-size"),
     "classifier.device": ("the device {}", "--device"),
     "noise.name": ("{} noise", "--noise"),
@@ -37,6 +43,8 @@ WORDS = {
     "sigma_search.name": ("the search {}", "--sigma-per-input"),
     "sigma_search.steps": ("{} steps of the search", "--sigma-steps"),
     "sigma_search.draws": ("{} draws per step of the search", "--sigma-draws"),
+    "sigma_search.lr": ("a step of {} in the search", "--sigma-lr"),
+    "sigma_search.span": ("a span of {} for the search", "--sigma-span"),
     "sigma_search": ("another search", "--sigma-per-input"),
     "procedure.name": ("the procedure {}", "--procedure"),
     "procedure.bound.inverse_temperature": ("the inverse temperature {}", "--inverse-temperature"),
@@ -56,7 +64,7 @@ WORDS = {
     "run": ("another run", "--run"),
     "indices": ("other inputs", "--limit"),
 }
-SOMETIMES = ("routing", "sigma_search", "memory", "plugins")  # what a run may do without
+SOMETIMES = ("routing", "sigma_search", "classifier.own_weights", "memory", "plugins")  # what a run may do without
 UNSET = object()
 
 

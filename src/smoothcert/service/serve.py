@@ -199,10 +199,11 @@ def _of_run(
     say: Say,
 ) -> Smoothed:
     """The run's classifier, or a refusal. Its memory is asked here, not by `Smoothed`."""
-    if run.config.sigma_search is not None:
+    own = "sigma" if run.config.sigma_search else "weights" if run.config.own_weights else None
+    if own is not None:
         raise InputError(
-            f"{run.path} chose the sigma of each input by a seed that is known, and a server draws under a secret one; "
-            "certify with one --sigma for all"
+            f"{run.path} chose the {own} of each input by a seed that is known, and a server draws under a secret one; "
+            f"certify with {'one --sigma' if own == 'sigma' else 'fixed weights'} for all"
         )
     refuse_other_memory(run, memory)
     smoothed = rebuilt(

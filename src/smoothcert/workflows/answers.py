@@ -36,7 +36,7 @@ class Answer:
         said = self.prediction
         if self.class_name is None:
             return f"{self.source}: abstains ({said.reason})"
-        within = f" below {said.norm} radius {down(said.radius, 4)}" if isinstance(said, Certificate) else ""
+        within = f" {said.within}" if isinstance(said, Certificate) else ""
         return f"{self.source}: {self.class_name}{within} ({said.reason})"
 
     def to_json(self) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from smoothcert import runs
 from smoothcert.audit.memory import refuse_other_memory
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, ReadOptions, Subset
-from smoothcert.engine import MemberCalls, Pool, Routed, SigmaSearch, Smoothed
+from smoothcert.engine import MemberCalls, Pool, Routed, SigmaSearch, Smoothed, WeightSearch
 from smoothcert.memory import Memory
 from smoothcert.models import ensembles
 from smoothcert.noise import Noise
@@ -19,7 +19,14 @@ from smoothcert.procedures import Fixed, Procedure
 from smoothcert.runs import ModelConfig, Record
 from smoothcert.runs.evaluations import add_evaluations
 from smoothcert.runs.made import command_line
-from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice, resolve_noise, resolve_pool
+from smoothcert.workflows.choices import (
+    NoiseChoice,
+    PoolChoice,
+    SearchChoice,
+    WeightsChoice,
+    resolve_noise,
+    resolve_pool,
+)
 from smoothcert.workflows.inputs import open_both
 from smoothcert.workflows.memory import opened_memory
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
@@ -51,6 +58,7 @@ def certify(
     split: str = "test",
     subset: Subset | None = None,
     search: SigmaSearch | SearchChoice | None = None,
+    weights: WeightSearch | WeightsChoice | None = None,
     memory: Memory | str | Path | None = None,
     backend: str = "eager",
     calibration: Any = None,
@@ -82,6 +90,7 @@ def certify(
         split: of data that have several: test or train.
         subset: which inputs. Default: all.
         search: how each input gets its own strength of noise. Default: all have that of `noise`.
+        weights: how each input gets its own weights of a softmax-voting ensemble. Default: those of the ensemble.
         memory: where certified regions are kept, through which the classifier answers. Default: none.
         backend: how the model is run; see `Smoothed`, also for the next three.
         batch_size: rows per call of the model.
@@ -97,9 +106,12 @@ def certify(
     procedure = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure or Fixed()
     out, subset = Path(out), subset or Subset()
     found = search.resolve(procedure) if isinstance(search, SearchChoice) else search
+    weighing = weights.resolve() if isinstance(weights, WeightsChoice) else weights
     if isinstance(model, Routed | RoutedModels):
-        if found is not None or memory is not None:
-            raise InputError("a router chooses the noise of each input: leave the search and the memory out")
+        if found is not None or weighing is not None or memory is not None:
+            raise InputError(
+                "a router chooses the noise of each input: leave the search, weights per input and the memory out"
+            )
         return _certify_routed(
             model, data, noise, procedure, out, seed, split, subset, backend, calibration, batch_size, device,
             workers, resolve_pool(pool), data_root, read, command, observer,
@@ -133,6 +145,7 @@ def certify(
             backend=backend,
             calibration=calibrating,
             search=found,
+            weights=weighing,
             memory=remembered,
             input_range=dataset.input_range,
             input_shape=dataset.shape,
@@ -157,7 +170,7 @@ def certify(
         observer.message(sentence)
     if calls.per_member and isinstance(classifier.model, ensembles.Ensemble):
         observer.message(add_evaluations(out, calls.per_member, classifier.model.cost))
-    if found is not None and memory is None:
+    if (found is not None or weighing is not None) and memory is None:
         observer.warned(
             "each certificate is of its input's own classifier, and claims nothing about neighbours; for a claim about "
             "one classifier give --memory, and another --out"

@@ -9,6 +9,7 @@ from typing import Any
 from smoothcert.core.errors import InputError
 from smoothcert.engine.pools import Pool, Processes, Ray, Threads
 from smoothcert.engine.sigma import SigmaSearch, sigma_search
+from smoothcert.engine.weights import WeightSearch, weight_search
 from smoothcert.noise import NOISES, Noise
 from smoothcert.noise.gridded import MOST_GRID_LEVELS
 from smoothcert.procedures import Budgeted, FixedDraws, Procedure
@@ -66,14 +67,15 @@ class SearchChoice:
     method: str | None = None
     steps: int | None = None
     draws: int | None = None
+    lr: float | None = None
+    span: float | None = None
 
     def resolve(self, procedure: Procedure) -> SigmaSearch | None:
         """The search, for certificates of that procedure."""
         if self.method is None:
-            if self.steps is not None or self.draws is not None:
-                raise InputError(
-                    "--sigma-steps and --sigma-draws go with --sigma-per-input; give it, or leave them out"
-                )
+            given = [name for name in ("steps", "draws", "lr", "span") if getattr(self, name) is not None]
+            if given:
+                raise InputError(f"--sigma-{given[0]} goes with --sigma-per-input; give it, or leave this out")
             return None
         if not isinstance(procedure, FixedDraws | Budgeted):
             raise InputError(
@@ -81,7 +83,27 @@ class SearchChoice:
                 "take fixed or budgeted"
             )
         purpose = {"n": procedure.fixed_draws(), "alpha": procedure.alpha} if self.method == "bracket" else {}
-        return sigma_search(self.method, steps=self.steps, draws=self.draws, **purpose)
+        return sigma_search(self.method, steps=self.steps, draws=self.draws, lr=self.lr, span=self.span, **purpose)
+
+
+@dataclass(frozen=True)
+class WeightsChoice:
+    """A search for each input's own weights of an ensemble, by name; None: no search, or its own default."""
+
+    method: str | None = None
+    draws: int | None = None
+    copies: int | None = None
+    share: float | None = None
+    spread: float | None = None
+
+    def resolve(self) -> WeightSearch | None:
+        """The search."""
+        options = {name: value for name, value in vars(self).items() if name != "method" and value is not None}
+        if self.method is not None:
+            return weight_search(self.method, **options)
+        for name in options:
+            raise InputError(f"--weights-{name} goes with --weights-per-input; give it, or leave this out")
+        return None
 
 
 @dataclass(frozen=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -12,19 +13,21 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.analysis import variance
+from smoothcert.analysis.robustness import at_least
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import input_id
 from smoothcert.datasets import Dataset, Subset
 from smoothcert.models import Checkpoint, ensembles, in_own_precision
-from smoothcert.models.ensembles import Ranking, Weights
+from smoothcert.models.ensembles import Ranking, SoftVoting, Weights
 from smoothcert.models.ensembles.file import trained_on
 from smoothcert.models.ensembles.sampling import noisy_logits
+from smoothcert.models.ensembles.sween import plain_radius
 from smoothcert.noise import Noise
 from smoothcert.training import hold_out
 from smoothcert.workflows.choices import NoiseChoice, resolve_noise
 from smoothcert.workflows.sources import DataSource, load_model, open_data, open_model
 
-METHODS = ("convex", "sgd", "minimum-variance")
+METHODS = ("radius", "convex", "sgd", "minimum-variance")
 
 
 @dataclass(frozen=True)
@@ -122,24 +125,37 @@ def weights(
     members: Sequence[str | Path],
     held: HoldOut,
     *,
-    method: str = "convex",
+    method: str = "radius",
+    at: float | None = None,
+    signed: bool = False,
     seed: int = 0,
     out: str | Path | None = None,
     aggregation: str = "softmax-voting",
     options: Mapping[str, Any] | None = None,
 ) -> Weights:
-    """Find weights on hold-out data: convex or sgd (SWEEN), or minimum-variance (EsbRS); with `out`, the ensemble.
+    """Find weights on hold-out data: radius (ours), convex or sgd (SWEEN), or minimum-variance (EsbRS).
 
-    `options` are those of the aggregation besides its weights.
+    "radius" maximises the average certified radius, or the certified accuracy at the radius `at`; of soft-voting it
+    weighs logits, which may be `signed`. With `out`, the ensemble is written. `options` are those of the
+    aggregation besides its weights.
     """
     if method not in METHODS:
-        raise InputError(f"--method must be convex, sgd or minimum-variance, got {method!r}")
+        raise InputError(f"--method must be radius, convex, sgd or minimum-variance, got {method!r}")
+    if method != "radius" and (at is not None or signed):
+        raise InputError(f"--at and --signed go with --method radius, not with {method}; leave them out")
     opened = _held_out(members, held)
     if method == "minimum-variance":
         found = ensembles.minimum_variance_weights(opened.models, opened.x, noise=opened.noise, seed=seed)
     else:
-        kind: Literal["sgd", "convex"] = "sgd" if method == "sgd" else "convex"
-        found = ensembles.sween_weights(opened.models, opened.x, opened.y, noise=opened.noise, method=kind, seed=seed)
+        kind = cast(Literal["radius", "convex", "sgd"], method)
+        by_radius = method == "radius" and aggregation == SoftVoting.name
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # whoever called reads the notes
+            found = ensembles.sween_weights(
+                opened.models, opened.x, opened.y, noise=opened.noise, method=kind, seed=seed, signed=signed,
+                of="logits" if by_radius else "probabilities",
+                gamma=plain_radius if at is None else at_least(at),
+            )  # fmt: skip
     if out is not None:
         details = opened.about | {"found": found.to_json(), "seed": seed}
         given = {"weights": list(found.weights)} | dict(options or {})

@@ -22,7 +22,8 @@ def ranking_table(members: Sequence[Path], ranking: Ranking) -> FittingTable:
 def weights_table(members: Sequence[Path], found: Weights) -> FittingTable:
     """Members with their weights."""
     weights = [f"{weight:.4f}" for weight in found.weights]
-    caption = f"objective {found.objective:.6g}, at most {found.gap:.1e} to gain"
+    gain = "" if found.gap is None else f", at most {found.gap:.1e} to gain"
+    caption = f"objective {found.objective:.6g}{gain}"
     return _table([str(path) for path in members], {"weight": weights}, caption)
 
 

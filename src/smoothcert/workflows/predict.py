@@ -160,10 +160,12 @@ def _refuse(
     """Refuse what does not go together."""
     if run is not None and running is not None:
         raise InputError(f"noise and backend are settled by the run {run.path}; leave them out")
-    if run is not None and run.config.sigma_search is not None and seed is not None:
-        raise InputError(
-            f"--seed does not go with {run.path}, whose seed decides the sigma of each input; leave it out"
-        )
+    if run is not None and seed is not None:
+        own = "sigma" if run.config.sigma_search else "weights" if run.config.own_weights else None
+        if own is not None:
+            raise InputError(
+                f"--seed does not go with {run.path}, whose seed decides the {own} of each input; leave it out"
+            )
     if memory is not None and not isinstance(procedure, Predict):
         raise InputError(
             "--certify does not go with --memory here, because certificates would be kept in it; use smoothcert certify"
@@ -211,9 +213,10 @@ def _certified(
     smoothed = brought.again(
         seed=seed, workers=workers, pool=pool, calibration=calibration, memory=memory, input_range=(0, 1)
     )
-    if smoothed.search is not None and memory is None:
+    if (smoothed.search is not None or smoothed.weights is not None) and memory is None:
+        own = "sigma of each input is its" if smoothed.search is not None else "weights of each input are its"
         observer.warned(
-            "the sigma of each input is its own, so its certificate claims nothing about the answers to its "
+            f"the {own} own, so its certificate claims nothing about the answers to its "
             "neighbours; certify with --memory"
         )
     for what in other_circumstances(run, smoothed):

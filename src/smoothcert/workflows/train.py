@@ -98,6 +98,7 @@ def train_recipe(
     """
     if keep_every is not None and keep_every < 1:
         raise InputError(f"--keep-every must be at least 1, got {keep_every}")
+    _refuse_nothing_to_tune(recipe, init)
     architecture, objective = architecture_of(recipe, data), objective_of(recipe, device)
     model = models.build(architecture, seed=seed).to(device)
     config = training_config(recipe, data, seed=seed, device=device)
@@ -156,6 +157,14 @@ def train_recipe(
             save(folder.model, history[-1])
         group.gather(None)  # nobody leaves before the model is written
     return True
+
+
+def _refuse_nothing_to_tune(recipe: Recipe, init: Path | None) -> None:
+    if recipe.tunes is not None and init is None:
+        raise InputError(
+            f"{recipe.name} goes on with a trained model; give it with --init, such as one of {recipe.tunes} or "
+            f"{recipe.tunes}-fast"
+        )
 
 
 def _take_weights(model: torch.nn.Module, architecture: Architecture, init: Path) -> str:

@@ -1,14 +1,19 @@
 """SWEEN and minimum-variance weights, ranking, and hold-out data, on members whose truth is known."""
 
+import warnings
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 import torch
 from torch import Tensor, nn
 
+from smoothcert.analysis.robustness import at_least
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator, input_id
 from smoothcert.models.ensembles import (
     SoftmaxVoting,
+    SoftVoting,
     minimum_variance_weights,
     minimum_variance_weights_per_input,
     rank,
@@ -16,7 +21,8 @@ from smoothcert.models.ensembles import (
     sween_weights,
 )
 from smoothcert.models.ensembles.minimum_variance import objective_matrix, perturbed
-from smoothcert.models.ensembles.sampling import label_probabilities
+from smoothcert.models.ensembles.radius_weights import radius_weights
+from smoothcert.models.ensembles.sampling import label_probabilities, noisy_logits
 from smoothcert.noise import Gaussian
 
 NOISE = Gaussian(0.4)
@@ -52,7 +58,8 @@ def data() -> tuple[Tensor, Tensor]:
 
 def test_sween_convex_is_the_optimum_of_equation_12(members: list[nn.Module], data: tuple[Tensor, Tensor]) -> None:
     x, y = data
-    found = sween_weights(members, x, y, noise=NOISE, draws=20)
+    found = sween_weights(members, x, y, noise=NOISE, method="convex", draws=20)
+    assert found.gap is not None
     assert sum(found.weights) == pytest.approx(1)
     assert found.gap <= 1e-8
     p, _ = label_probabilities(members, x, y, NOISE, 20, 0, "sween convex")
@@ -65,7 +72,7 @@ def test_sween_convex_is_the_optimum_of_equation_12(members: list[nn.Module], da
     rng = np.random.default_rng(0)
     assert all(loss(rng.dirichlet(np.ones(4))) >= found.objective for _ in range(2000))
     assert all(loss(w) >= found.objective for w in np.eye(4)), "no member alone is better"
-    assert sween_weights(members, x, y, noise=NOISE, draws=20) == found, "the seed decides"
+    assert sween_weights(members, x, y, noise=NOISE, method="convex", draws=20) == found, "the seed decides"
     assert found.weights[2] < 0.05, "who knows nothing has little to say"
     SoftmaxVoting(members, found.weights)
 
@@ -81,13 +88,79 @@ def test_sween_sgd_comes_near_the_convex_optimum(members: list[nn.Module], data:
     equal = -np.log(label_probabilities(members, x, y, calm, 2, 0, "t")[0].mean(axis=(1, 2))).mean()
     assert sgd.objective < equal, "it has learned something"
     noisy = sween_weights(members, x, y, noise=NOISE, method="sgd")
+    assert noisy.gap is not None
     assert 0 <= noisy.gap < 0.1
+    few = sween_weights(members, x[:40], y[:40], noise=calm, method="sgd")
+    assert max(few.weights) > 0.5, "as many steps with fewer inputs: it comes as far"
+    one = sween_weights(members, x, y, noise=calm, method="sgd", steps=1)
+    assert one.weights == pytest.approx([0.25] * 4, abs=0.01), "one step hardly moves"
+
+
+def index(
+    members: list[nn.Module], w: tuple[float, ...], x: Tensor, y: Tensor, gamma: Callable[[float], float]
+) -> float:
+    """By hard votes, on draws of its own."""
+    noisy = x.repeat_interleave(200, 0) + 0.4 * torch.randn(200 * len(x), 8, generator=torch.Generator().manual_seed(9))
+    votes = SoftVoting(members, w)(noisy).argmax(1).view(len(x), 200)
+    shares = (votes == y[:, None]).double().mean(dim=1).clamp(max=0.9999)
+    return float(np.mean([gamma(NOISE.radius(float(p))) if p > 0.5 else 0.0 for p in shares]))
+
+
+def test_weights_by_the_measure_itself(members: list[nn.Module], data: tuple[Tensor, Tensor]) -> None:
+    """On inputs and draws that chose nothing they have a larger index than equal weights, for every gamma."""
+    x, y = data
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for gamma in (lambda r: r, at_least(0.5), lambda r: r**2):
+            found = sween_weights(members, x[:200], y[:200], noise=NOISE, gamma=gamma, of="logits")
+            assert sum(found.weights) == pytest.approx(1)
+            assert min(found.weights) >= 0
+            assert found.gap is None
+            new = index(members, found.weights, x[200:], y[200:], gamma)
+            assert new > index(members, (0.25,) * 4, x[200:], y[200:], gamma)
+            assert found == sween_weights(members, x[:200], y[:200], noise=NOISE, gamma=gamma, of="logits")
+    scores = noisy_logits(members, x[:50], NOISE, 32, 0, "sween radius").astype(np.float32)
+    w, found_index = radius_weights(scores, y[:50].numpy(), NOISE, lambda r: r, signed=False)
+    again, _ = radius_weights(scores[:, :, ::-1], y[:50].numpy(), NOISE, lambda r: r, signed=False)
+    assert list(again[::-1]) == pytest.approx(list(w), abs=0.25), "the order of members hardly matters"
+    assert found_index > 0
+
+
+def test_a_member_that_is_wrong_is_subtracted(data: tuple[Tensor, Tensor]) -> None:
+    """Two members share an error that a third has alone: with a weight below zero it is taken away again."""
+    x, y = data
+    good, bad = Knower(1.0, 0.0, 1), Knower(0.0, 0.0, 2)
+    with torch.no_grad():
+        for net, size in ((good, 1.0), (bad, 1.0)):
+            net.out.weight[0, 1] += size  # both like class 0 where the second coordinate is large
+            net.out.weight[1, 1] -= size
+    signed = sween_weights([good, bad], x[:200], y[:200], noise=NOISE, of="logits", signed=True)
+    assert signed.weights[1] < -0.2
+    with pytest.warns(UserWarning, match="member 1 of 2 has 100.0% of the weight: what is left is that member alone"):
+        alone = sween_weights([good, bad], x[:200], y[:200], noise=NOISE, of="logits")
+    assert alone.weights == (1.0, 0.0)
+    assert any("that member alone" in note for note in alone.notes)
+    for gamma in (lambda r: r, at_least(0.3)):
+        pair = [index([good, bad], w, x[200:], y[200:], gamma) for w in (signed.weights, alone.weights)]
+        assert pair[0] > pair[1]
+    voting = SoftVoting([good, bad], (1.2, -0.2))
+    assert voting.options() == {"weights": [1.2, -0.2]}
+    assert torch.allclose(voting(x[:3]), 1.2 * good(x[:3]) - 0.2 * bad(x[:3]), atol=1e-6)
+    with pytest.raises(InputError, match="weights must be finite and have a positive sum"):
+        SoftVoting([good, bad], (0.2, -1.2))
+    with pytest.raises(InputError, match="not negative and not all zero"):
+        SoftmaxVoting([good, bad], (1.2, -0.2))
 
 
 def test_what_weights_need_is_checked(members: list[nn.Module], data: tuple[Tensor, Tensor]) -> None:
     x, y = data
     for options, words in [
-        ({"method": "newton"}, "method must be 'convex' or 'sgd', got 'newton'"),
+        ({"method": "newton"}, "method must be 'radius', 'convex' or 'sgd', got 'newton'"),
+        ({"method": "sgd", "signed": True}, "go with method 'radius', not with 'sgd'"),
+        ({"method": "convex", "steps": 5}, "steps goes with method 'sgd', not with 'convex'"),
+        ({"signed": True}, "signed goes with of='logits'"),
+        ({"of": "votes"}, "of must be 'probabilities' or 'logits'"),
+        ({"gamma": lambda r: -r}, "gamma must map radii to non-negative"),
         ({"method": "sgd", "draws": 5}, "draws does not go with method 'sgd'"),
         ({"draws": 0}, "draws must be at least 1"),
         ({"apart_from": x[7:9]}, r"2 of the 2 inputs of apart_from were held out .* row 0"),

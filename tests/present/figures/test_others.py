@@ -75,11 +75,11 @@ def test_every_figure_is_written_in_every_format(tmp_path: Path, suffix: str) ->
 
 
 def test_figures_are_drawn_by_name(tmp_path: Path) -> None:
-    assert set(FIGURES) == {"curves", "sigma", "draws", "saved", "members"}
+    assert set(FIGURES) == {"certainty", "curves", "sigma", "draws", "saved", "members"}
     for kind, drawn in {"curves": radius_accuracy, "sigma": sigma_histogram, "draws": draws_by_votes}.items():
         path = draw(kind, [FIXED], tmp_path / f"{kind}.svg")
         assert path.read_bytes() == drawn([FIXED], tmp_path / "same.svg").read_bytes()
-    with pytest.raises(InputError, match="there is no figure 'pie': the names are curves, draws"):
+    with pytest.raises(InputError, match="there is no figure 'pie': the names are certainty, curves, draws"):
         draw("pie", [FIXED], tmp_path / "pie.svg")
     with pytest.raises(InputError, match="must end in"):
         draw("curves", [FIXED], tmp_path / "curves.txt")

@@ -2,15 +2,20 @@
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 
 from smoothcert.core.errors import InputError
+from smoothcert.datasets import Dataset
 from smoothcert.datasets import load as load_data
+from smoothcert.engine import Smoothed
 from smoothcert.models import Architecture, build, load
-from smoothcert.noise import Gaussian
+from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
+from smoothcert.procedures import Fixed
 from smoothcert.training import DS2, noisy_accuracy
 from smoothcert.training.objectives import DDN, MACER, OBJECTIVES, PGD, AdvMACER, Consistency, SmoothAdv, SmoothMix
 from smoothcert.training.recipes import RECIPES, Recipe, find
@@ -272,3 +277,96 @@ def test_a_misspelt_name_gets_a_hint() -> None:
         find("mnist-lenet-maser-0.25")
     with pytest.raises(InputError, match="see: smoothcert recipes"):
         find("qqq")
+
+
+def test_other_noises_are_those_of_the_tables() -> None:
+    """Horvath 2022: l0 with 0.8 kept of two values (table 17) and 0.2 of 256 (18), l1 with half width 1 (19).
+
+    Alfarra 2022, table 11: half widths 0.25, 0.5 and 1.
+    """
+    noises = {name: objective_of(find(name)).noise for name in RECIPES if find(name).noise is not None}
+    assert noises["mnist-binary-lenet-ablation-0.80"] == Ablation(keep=0.8, values=2)
+    assert noises["imagenet-resnet50-ablation-0.20"] == Ablation(keep=0.2, values=256)
+    assert noises["cifar10-resnet20-uniform-1.00"] == Uniform(half_width=1.0)
+    for data in ("cifar10-resnet110", "imagenet-resnet50", "mnist-lenet"):
+        assert [noises[f"{data}-uniform-{s}"] for s in ("0.25", "0.50", "1.00")] == [
+            Uniform(half_width=s) for s in (0.25, 0.5, 1.0)
+        ]
+    assert noises["mnist-lenet-laplace-0.50-fast"] == Laplace(scale=0.5)
+    assert all(find(name).published_acr is None for name in noises)
+
+
+def few_digits(count: int) -> Dataset:
+    digits = load_data("digits", "train")
+    return replace(digits, inputs=digits.inputs[:count], labels=digits.labels[:count])
+
+
+@pytest.mark.parametrize("name", ["mnist-lenet-uniform-0.25-fast", "mnist-lenet-laplace-0.25-fast"])
+def test_a_training_under_another_noise_certifies_in_its_norm(tmp_path: Path, name: str) -> None:
+    data = few_digits(600)
+    recipe = change(find(name), ["architecture=lenet", "epochs=6"])
+    assert train_recipe(recipe, data, seed=0, out=tmp_path)
+    trained = load(tmp_path / "model.safetensors")
+    noise = Noise.from_description(trained.details["noise"])
+    assert noise == objective_of(recipe).noise
+    x = load_data("digits", "test").tensors(range(40))
+    y = load_data("digits", "test").labels[:40]
+    found = Smoothed(trained.model, 10, noise).certify(x, Fixed(n=200))
+    assert {certificate.norm for certificate in found} == {"l1"}
+    right = [c.radius for c, label in zip(found, y, strict=True) if c.label == label]
+    assert len(right) > 12, "far more than the 4 of a guess"
+
+
+def test_l0_from_training_to_certificate(tmp_path: Path) -> None:
+    """Black and white digits: the radius counts pixels, and includes itself."""
+    digits = load_data("digits", "train")
+    white = np.where(digits.inputs >= 0.5 * digits.inputs.max(), np.uint8(255), np.uint8(0))
+    data = replace(digits, inputs=white[:1200], labels=digits.labels[:1200])
+    recipe = change(find("mnist-binary-lenet-ablation-0.80-fast"), ["architecture=lenet", "epochs=3"])
+    assert train_recipe(recipe, data, seed=0, out=tmp_path)
+    trained = load(tmp_path / "model.safetensors")
+    x = torch.from_numpy(white[1200:1240].astype(np.float32) / 255)
+    found = Smoothed(trained.model, 10, Noise.from_description(trained.details["noise"])).certify(x, Fixed(n=300))
+    claims = [c for c in found if not c.abstained]
+    assert max(c.radius for c in claims) >= 1
+    for c in claims:
+        assert c.within == f"up to l0 radius {int(c.radius)}.0000"
+        assert f"class {c.label} up to l0 radius" in str(c)
+    assert "No perturbation up to the radius changes the answer" in str(found)
+
+
+def test_macer_at_a_low_rate_after_gaussian(tmp_path: Path) -> None:
+    """It goes on with a model, and makes radii larger than as many more epochs of Gaussian training at that rate."""
+    data = few_digits(600)
+    first = change(find("mnist-lenet-gaussian-0.50-fast"), ["architecture=lenet", "epochs=4"])
+    train_recipe(first, data, seed=0, out=tmp_path / "first")
+    init = tmp_path / "first" / "model.safetensors"
+    tune = change(find("mnist-lenet-macer-tune-0.50"), ["architecture=lenet"])
+    objective = objective_of(tune)
+    assert isinstance(objective, MACER)
+    assert (objective.beta, objective.lam, tune.lr, tune.epochs) == (1.0, 5.0, 0.01, 4)
+    with pytest.raises(
+        InputError, match="goes on with a trained model; give it with --init, such as one of mnist-lenet-"
+    ):
+        train_recipe(tune, data, seed=0, out=tmp_path / "none")
+    assert not (tmp_path / "none").exists()
+    assert Recipe.from_json(tune.to_json()).tunes == "mnist-lenet-gaussian-0.50"
+    train_recipe(tune, data, seed=0, out=tmp_path / "macer", init=init)
+    more = change(tune, ["objective=gaussian"])
+    train_recipe(more, data, seed=0, out=tmp_path / "more", init=init)
+    test = load_data("digits", "test")
+    x, y = test.tensors(range(200)), test.labels[:200]
+
+    def soft_acr(model: torch.nn.Module) -> float:
+        with torch.no_grad():
+            noisy = x.repeat_interleave(50, 0)
+            noisy = noisy + 0.5 * torch.randn(noisy.shape, generator=torch.Generator().manual_seed(0))
+            votes = model(noisy).argmax(1).view(200, 50)
+        shares = (votes == torch.tensor(y)[:, None]).double().mean(1).clamp(max=0.99)
+        return float(torch.where(shares > 0.5, 0.5 * torch.special.ndtri(shares), 0.0).mean())
+
+    tuned, plain, before = (
+        soft_acr(load(tmp_path / n / "model.safetensors").model) for n in ("macer", "more", "first")
+    )
+    assert tuned > plain, (tuned, plain, before)
+    assert tuned > before, (tuned, plain, before)

@@ -28,7 +28,7 @@ from smoothcert.engine.backends.base import (
     rows_are_independent,
 )
 from smoothcert.models import fingerprint
-from smoothcert.models.ensembles import Ensemble, SideBySide
+from smoothcert.models.ensembles import Ensemble, SideBySide, SoftmaxVoting
 
 GATHERED = 32
 """Batches of members that an adaptive ensemble is given at once: what few rows are left of each fill batches again."""
@@ -45,6 +45,11 @@ class EnsembleRunner:
     def __call__(self, x: Tensor) -> Tensor:
         """Scores (B, C) of x (B, ...)."""
         return self._ensemble.aggregate([partial(self._ask, number) for number in range(len(self._runners))], x)
+
+    def with_weights(self, weights: Sequence[float]) -> EnsembleRunner:
+        """The same members with other weights; of ensembles that have some."""
+        assert isinstance(self._ensemble, SoftmaxVoting)
+        return EnsembleRunner(self._ensemble.with_weights(weights), self._runners, self.member_calls)
 
     def in_calls_of(self, rows: int) -> EnsembleRunner | None:
         """The same ensemble with members in calls of `rows` rows; None if one of them runs in one shape only."""

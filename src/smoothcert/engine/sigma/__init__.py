@@ -7,11 +7,13 @@ through a memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import fields
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model, device_of
 from smoothcert.core.registry import import_all
 from smoothcert.engine.classifier import snapshot
@@ -25,8 +27,12 @@ __all__ = ["DDRS", "SEARCHES", "Bracket", "Grid", "SigmaSearch", "optimize_sigma
 
 
 def sigma_search(method: str = "bracket", **options: Any) -> SigmaSearch:
-    """The search of that name; an option that is None keeps its default."""
-    return SEARCHES.find(method)(**{name: value for name, value in options.items() if value is not None})
+    """The search of that name; an option that is None keeps its default, and one that it does not have is refused."""
+    kind = SEARCHES.find(method)
+    given = {name: value for name, value in options.items() if value is not None}
+    for name in given.keys() - {f.name for f in fields(kind)}:
+        raise InputError(f"the search {method} has no {name}; leave it out, or take another search")
+    return kind(**given)
 
 
 def optimize_sigma(
@@ -37,6 +43,8 @@ def optimize_sigma(
     method: str = "bracket",
     steps: int | None = None,
     draws: int | None = None,
+    lr: float | None = None,
+    span: float | None = None,
     noise: type[Noise] = Gaussian,
     seed: int = 0,
 ) -> Tensor:
@@ -53,11 +61,14 @@ def optimize_sigma(
         method: "bracket" (ours), "ddrs" (the paper's gradient ascent) or "grid" (its baseline).
         steps: strengths that are tried. Default: the method's.
         draws: noisy inputs for each. Default: the method's.
+        lr: length of the steps of "ddrs", times the gradient. Default: 1e-4, the paper's.
+        span: "bracket" and "ddrs" stay between sigma0 / span and sigma0 * span. Default: 4.
         noise: the kind of noise: Gaussian (l2), Uniform or Laplace (l1).
         seed: of the draws.
     """
     private = snapshot(model, device := device_of(model))
-    search, start = sigma_search(method, steps=steps, draws=draws), noise(**{noise.strength_name: sigma0})
+    search = sigma_search(method, steps=steps, draws=draws, lr=lr, span=span)
+    start = noise(**{noise.strength_name: sigma0})
 
     def run_all(works: Sequence[FindStrength]) -> list[float]:
         return [work.search.find(private, work.x, work.noise, work.seed) for work in works]

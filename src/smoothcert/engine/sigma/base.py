@@ -17,7 +17,6 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
 from smoothcert.core.randomness import BLOCK, generator, input_id
 from smoothcert.core.registry import Registry
-from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import searchable
 from smoothcert.noise.base import per_row
@@ -41,22 +40,17 @@ SEARCHES: Registry[type[SigmaSearch]] = Registry("search for sigma")
 class SigmaSearch(Described, ABC):
     """How the strength of an input's noise is found, from the strength of the noise that all are given, sigma_0.
 
-    The class is fixed to the answer at sigma_0. The result is a function of (seed, input, model, noise, settings), lies
-    on the lattice 2^(k/8), and within sigma_0 / span and sigma_0 * span up to a step of the lattice. Draws that choose
-    are of a purpose of their own ("sigma"): they never bound.
+    The class is fixed to the answer at sigma_0. The result is a function of (seed, input, model, noise, settings).
+    Draws that choose are of a purpose of their own ("sigma"): they never bound.
     """
 
     registry: ClassVar[Registry[Any]] = SEARCHES
-    slack: ClassVar[int] = 0  # steps of the lattice by which rounding may move what is found
     steps: int
     draws: int
-    span: float = field(default=4.0, kw_only=True)
 
     def __post_init__(self) -> None:
         check_draws(f"steps of {self.name}", self.steps)
         check_draws(f"draws of {self.name}", self.draws)
-        if isinstance(self.span, bool) or not isinstance(self.span, int | float) or not 1 < self.span < math.inf:
-            raise InputError(f"span of {self.name} must be a number above 1, got {self.span}")
 
     @property
     @abstractmethod
@@ -80,20 +74,29 @@ class SigmaSearch(Described, ABC):
             for found in self.strengths(run_all, compiled.model, here, noise, seed=seed, threads=threads):
                 yield noise.with_strength(found)
 
-    @property
-    def _reach(self) -> int:
-        """How many steps of the lattice the span allows, each way."""
-        return math.floor(PER_OCTAVE * math.log2(self.span))
+    def can_end(self, found: float, start: float) -> bool:
+        """Whether a search that starts at sigma_0 = `start` can end at `found`, whatever the model."""
+        return found > 0
+
+    def same(self, one: float, other: float) -> bool:
+        """Whether two strengths are one, but for what rounding of scores does to every input."""
+        return one == other
 
     def agrees(self, one: float, other: float) -> bool:
-        """Whether two strengths can have been found for one input; another than of the lattice never is."""
-        ks = nearest(one), nearest(other)
-        return one == other or (abs(ks[0] - ks[1]) <= self.slack and (one, other) == (strength(ks[0]), strength(ks[1])))
+        """Whether two strengths can have been found for one input, where rounding of scores may do this to a few."""
+        return self.same(one, other)
 
-    def _on_lattice(self, value: float, noise: Noise) -> float:
-        """The nearest strength of the lattice within reach."""
-        center = nearest(noise.strength)
-        return strength(min(max(nearest(value), center - self._reach), center + self._reach))
+
+@dataclass(frozen=True)
+class WithinSpan(SigmaSearch):
+    """A search that stays between sigma_0 / span and sigma_0 * span: else sigma may walk to 0 or away."""
+
+    span: float = field(default=4.0, kw_only=True)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.span, bool) or not isinstance(self.span, int | float) or not 1 < self.span < math.inf:
+            raise InputError(f"span of {self.name} must be a number above 1, got {self.span}")
 
 
 @dataclass(frozen=True)

@@ -19,8 +19,8 @@ from scipy import special, stats
 from torch import Tensor
 
 from smoothcert.core.model import Model
-from smoothcert.engine.sigma.base import SEARCHES, OneByOne, scores_at, stream_of
-from smoothcert.engine.sigma.strength_steps import nearest, strength
+from smoothcert.engine.sigma.base import SEARCHES, OneByOne, WithinSpan, scores_at, stream_of
+from smoothcert.engine.sigma.strength_steps import PER_OCTAVE, nearest, strength
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import unit_draws
 from smoothcert.procedures.conversation import check_draws, check_level
@@ -28,18 +28,21 @@ from smoothcert.procedures.conversation import check_draws, check_level
 TAIL = 0.16
 """Of the votes' confidence interval, on each side: one standard deviation, as of a normal law."""
 
+ROUNDING = 1e-9
+"""Of 2^(k/8), relative, on another machine."""
+
 Value = tuple[float, float]
 """What a strength is worth: the expected radius and, where all are 0, the bound that is nearest to any."""
 
 
 @SEARCHES.add
 @dataclass(frozen=True)
-class Bracket(OneByOne):
+class Bracket(WithinSpan, OneByOne):
     """The strength whose certificate of `n` draws at level `alpha` is expected to show the largest radius.
 
     First sigma_0 and four strengths around it that reach both ends of the span; then, again and again, the two half as
-    far from the best one, down to a step of the lattice: 11 in all for a span of 4. Fewer `steps` stop it early. For
-    any classifier, also one without gradients or with a noise that has no soft radius.
+    far from the best one, down to a step of the lattice 2^(k/8) where it ends: 11 in all for a span of 4. Fewer `steps`
+    stop it early. For any classifier, also one without gradients or with a noise that has no soft radius.
     """
 
     name: ClassVar[str] = "bracket"
@@ -57,6 +60,17 @@ class Bracket(OneByOne):
     def evaluations(self) -> int:
         """Those at sigma_0 choose the class, too."""
         return self.steps * self.draws
+
+    @property
+    def _reach(self) -> int:
+        """How many steps of the lattice the span allows, each way."""
+        return math.floor(PER_OCTAVE * math.log2(self.span))
+
+    def can_end(self, found: float, start: float) -> bool:
+        """At 2^(k/8), not farther from where it starts than its span and a step."""
+        k = nearest(found)
+        near = abs(k - PER_OCTAVE * math.log2(start)) < PER_OCTAVE * math.log2(self.span) + 1
+        return near and math.isclose(found, strength(k), rel_tol=ROUNDING)
 
     @torch.inference_mode()
     def find(self, model: Model, x: Tensor, noise: Noise, seed: int) -> float:

@@ -13,20 +13,34 @@ from smoothcert.engine.sigma.base import CHOOSING, SEARCHES, OneByOne, scores_at
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import soft_radii, unit_draws
 
+MOST = 1.0
+"""Strengths reach from 0 to here, whatever sigma_0 is."""
+
 
 @SEARCHES.add
 @dataclass(frozen=True)
 class Grid(OneByOne):
-    """`steps` strengths from sigma_0 / span to sigma_0 * span, each with `draws` draws of its own (equation 4)."""
+    """`steps` equally spaced strengths up to 1, each with `draws` draws of its own (equation 4).
+
+    Paper: 200 evaluations in all, so 200 strengths of one draw, 100 of 2, 50 of 4 or 20 of 10. It has 0 among them,
+    whose radius is 0 and whose noise is none; here the least is 1 / steps.
+    """
 
     name: ClassVar[str] = "grid"
-    steps: int = 64
-    draws: int = 8
+    steps: int = 200
+    draws: int = 1
 
     @property
     def evaluations(self) -> int:
         """All strengths, and the class."""
         return CHOOSING + self.steps * self.draws
+
+    def can_end(self, found: float, start: float) -> bool:
+        """At one of the strengths that are tried."""
+        return found in self._tried()
+
+    def _tried(self) -> list[float]:
+        return [MOST * k / self.steps for k in range(1, self.steps + 1)]
 
     @torch.inference_mode()
     def find(self, model: Model, x: Tensor, noise: Noise, seed: int) -> float:
@@ -34,8 +48,8 @@ class Grid(OneByOne):
         stream = stream_of(seed, x)
         first = torch.from_numpy(scores_at(model, x, unit_draws(noise, x, CHOOSING, stream), noise.strength))
         label = first.softmax(dim=1).mean(dim=0).argmax().expand(self.steps)
-        tried = torch.linspace(noise.strength / self.span, noise.strength * self.span, self.steps, dtype=torch.float64)
+        tried = torch.tensor(self._tried(), dtype=torch.float64)
         units = unit_draws(noise, x, self.steps * self.draws, stream)
         scores = torch.from_numpy(scores_at(model, x, units, tried.repeat_interleave(self.draws)))
         radii = soft_radii(noise, scores.view(self.steps, self.draws, -1), tried, label)
-        return self._on_lattice(float(tried[int(radii.argmax())]), noise)
+        return float(tried[int(radii.argmax())])

@@ -1,4 +1,4 @@
-"""The strengths that a search for an input's own noise may end at: 2^(k/8).
+"""The strengths that our search for an input's own noise may end at: 2^(k/8). The paper's searches have no lattice.
 
 Every strength on the grid of 8-bit images needs tables, which take a good part of a second. On this lattice thousands
 of inputs share the tables of a few dozen strengths. A chosen strength is at most 4.4% from the best one, where the

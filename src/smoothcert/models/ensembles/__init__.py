@@ -6,6 +6,7 @@ from smoothcert.models.ensembles.consensus import Consensus
 from smoothcert.models.ensembles.denoised import Denoised
 from smoothcert.models.ensembles.early_exit import EarlyExit
 from smoothcert.models.ensembles.file import load_model, save
+from smoothcert.models.ensembles.margin_ratio import margin_ratio_weights_per_input
 from smoothcert.models.ensembles.max_margin import MaxMargin
 from smoothcert.models.ensembles.minimum_variance import (
     Estimation,
@@ -37,6 +38,7 @@ __all__ = [
     "ask",
     "ask_all",
     "load_model",
+    "margin_ratio_weights_per_input",
     "minimum_variance_weights",
     "minimum_variance_weights_per_input",
     "rank",

@@ -89,8 +89,8 @@ def ask_all(members: Sequence[Member], x: Tensor) -> Tensor:
     return torch.stack(scores)
 
 
-def simplex(weights: Sequence[float] | None, members: int) -> tuple[float, ...]:
-    """Weights that sum to one: those given, divided by their sum, or all equal."""
+def simplex(weights: Sequence[float] | None, members: int, *, signed: bool = False) -> tuple[float, ...]:
+    """Weights that sum to one: those given, divided by their sum, or all equal; `signed` ones may be below zero."""
     if weights is None:
         return (1 / members,) * members
     try:
@@ -99,7 +99,8 @@ def simplex(weights: Sequence[float] | None, members: int) -> tuple[float, ...]:
         raise InputError(f"weights must be numbers, got {weights!r}") from None
     if len(values) != members:
         raise InputError(f"weights must be one per member, got {len(values)} for {members} members")
-    if not all(math.isfinite(value) and value >= 0 for value in values) or not sum(values) > 0:
-        raise InputError(f"weights must be finite, not negative and not all zero, got {values}")
+    if not all(math.isfinite(value) and (signed or value >= 0) for value in values) or not math.fsum(values) > 0:
+        allowed = "have a positive sum" if signed else "not negative and not all zero"
+        raise InputError(f"weights must be finite{' and' if signed else ','} {allowed}, got {values}")
     total = math.fsum(values)
     return tuple(value / total for value in values)

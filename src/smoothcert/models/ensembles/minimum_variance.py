@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import torch
@@ -28,7 +28,7 @@ from smoothcert.core.model import device_of, evaluating
 from smoothcert.core.randomness import generator
 from smoothcert.models.ensembles.sampling import check_holdout, noisy
 from smoothcert.models.ensembles.solvers import Array, minimum_variance
-from smoothcert.models.ensembles.sween import Weights
+from smoothcert.models.ensembles.sween import Weights, collapse
 from smoothcert.noise import Noise
 
 FLOOR = 0.05
@@ -86,7 +86,8 @@ def minimum_variance_weights(
     """
     check_holdout(x, None, apart_from)
     matrices, floored = _matrices(members, x, noise, estimation, seed)
-    return _solved(matrices.mean(axis=0), float(floored.mean()))
+    found = _solved(matrices.mean(axis=0), float(floored.mean()))
+    return replace(found, notes=found.notes + collapse(found.weights))
 
 
 def minimum_variance_weights_per_input(

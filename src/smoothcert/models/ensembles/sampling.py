@@ -78,12 +78,12 @@ def label_probabilities(
 
 
 def noisy_logits(
-    members: Sequence[nn.Module], x: Tensor, noise: Noise, draws: int, seed: int = 0
+    members: Sequence[nn.Module], x: Tensor, noise: Noise, draws: int, seed: int = 0, purpose: str = "variance"
 ) -> NDArray[np.float64]:
     """The logits of all members under the same noise, (N, draws, k, C): what the analysis of variance needs."""
     found: list[Tensor] = []
     with torch.inference_mode(), evaluating(*members):
-        for _, batch in noisy(x.float(), noise, draws, seed, "variance"):
+        for _, batch in noisy(x.float(), noise, draws, seed, purpose):
             scores = [member(batch.to(device_of(member), copy=True)).double().cpu() for member in members]
             found.append(torch.stack(scores, 1).view(-1, draws, len(members), scores[0].shape[1]))
     return torch.cat(found).numpy()

@@ -1,4 +1,4 @@
-"""Two convex problems over the simplex, solved with a certificate: the Frank-Wolfe gap bounds what is left to gain."""
+"""Convex problems over the simplex, solved with a certificate: the Frank-Wolfe gap bounds what is left to gain."""
 
 from __future__ import annotations
 
@@ -73,3 +73,19 @@ def minimum_variance(Q: Array) -> tuple[Array, float]:
     w = found / found.sum()
     gradient = L.T @ (L @ w)
     return w, max(0.0, float(2 * (w @ gradient - gradient.min())))
+
+
+def best_ratio(mean: Array, Q: Array) -> tuple[Array, float]:
+    """The weights w of the simplex that maximise mean'w / sqrt(w'Qw), Q (k, k) positive definite; and that ratio.
+
+    min |Lw|^2 + (mean'w - 1)^2 over w >= 0, L'L = Q, has the same direction: along w = t u it is q / (q + m^2) with
+    q = u'Qu and m = mean'u > 0. Where no mean is positive all weigh the same, and the ratio is what it is.
+    """
+    k = len(Q)
+    w = np.full(k, 1 / k)
+    if (mean > 0).any():
+        scale = float(np.trace(Q)) / k  # so that both terms are of one size
+        L = cholesky(Q / scale, lower=False)
+        found, _ = nnls(np.vstack([L, mean / np.abs(mean).max()]), np.append(np.zeros(k), 1.0), maxiter=100 * k)
+        w = found / found.sum()
+    return w, float(mean @ w / np.sqrt(w @ Q @ w))

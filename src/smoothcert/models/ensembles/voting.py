@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import Tensor, nn
@@ -14,17 +15,25 @@ from smoothcert.models.ensembles.base import AGGREGATIONS, Ensemble, Member, ask
 class _Weighted(Ensemble):
     """Members with weights; one with weight zero is not asked."""
 
+    signed: ClassVar[bool] = False  # whether weights may be below zero
+
     def __init__(self, members: Sequence[nn.Module], weights: Sequence[float] | None = None) -> None:
         super().__init__(members)
-        self.weights = simplex(weights, len(self.members))
+        self.weights = simplex(weights, len(self.members), signed=self.signed)
 
     def options(self) -> dict[str, Any]:
         """The weights, which sum to one."""
         return {"weights": list(self.weights)}
 
+    def with_weights(self, weights: Sequence[float]) -> Self:
+        """The same members with weights that sum to one, taken as they are; nothing is copied."""
+        other = copy.copy(self)
+        other.weights = tuple(weights)
+        return other
+
     def weighed(self, members: Sequence[Member], x: Tensor) -> tuple[Tensor, Tensor]:
         """Scores (k', B, C) and weights (k', 1, 1) of the k' members that have one."""
-        chosen = [(member, weight) for member, weight in zip(members, self.weights, strict=True) if weight > 0]
+        chosen = [(member, weight) for member, weight in zip(members, self.weights, strict=True) if weight]
         scores = ask_all([member for member, _ in chosen], x)
         return scores, scores.new_tensor([weight for _, weight in chosen]).view(-1, 1, 1)
 
@@ -33,10 +42,12 @@ class _Weighted(Ensemble):
 class SoftVoting(_Weighted):
     """The weighted mean of the members' logits; by default all weigh the same (Horvath et al. 2022, equation 2).
 
-    Members that are all equal give one member's float32 scores, to the last bit.
+    Weights may be below zero, where they are learned (their table 10). Members that are all equal give one member's
+    float32 scores, to the last bit.
     """
 
     name: ClassVar[str] = "soft-voting"
+    signed: ClassVar[bool] = True
 
     def aggregate(self, members: Sequence[Member], x: Tensor) -> Tensor:
         """sum_k w_k f_k(x)."""

@@ -35,7 +35,7 @@ def certify_command(name: str, settings: Settings) -> str:
             words += ["--strength", _text(getattr(drawn, drawn.strength_name))]
         else:
             words += _router(settings.routing, drawn.strength_name)
-        words += [*_options(drawn.options()), *_search(settings.sigma_search)]
+        words += [*_options(drawn.options()), *_search(settings.sigma_search), *_weights(settings.classifier or {})]
         # Of a router and its members the members are said: one --batch-size, and one --backend, goes for all.
         classifier = settings.classifier or {}
         words += _running(classifier if settings.routing is None else next(iter(classifier["members"].values())), model)
@@ -89,7 +89,15 @@ def _running(classifier: Mapping[str, Any], model: ModelConfig) -> list[str]:
 def _search(search: Mapping[str, Any] | None) -> list[str]:
     if search is None:
         return []
-    return ["--sigma-per-input", search["name"], "--sigma-steps", search["steps"], "--sigma-draws", search["draws"]]
+    given = {f"sigma-{name}": search[name] for name in ("steps", "draws", "lr", "span") if name in search}
+    return ["--sigma-per-input", search["name"], *_options(given)]
+
+
+def _weights(classifier: Mapping[str, Any]) -> list[str]:
+    own = dict(classifier.get("own_weights", {}))
+    return (
+        ["--weights-per-input", own.pop("name"), *_options({f"weights-{k}": v for k, v in own.items()})] if own else []
+    )
 
 
 def _procedure(procedure: Mapping[str, Any]) -> list[str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from smoothcert.core.registry import Registry
+from smoothcert.noise import NOISES
 from smoothcert.training.recipes.published import PUBLISHED
 from smoothcert.training.recipes.recipe import Recipe
 from smoothcert.training.recipes.tables import ONE_CYCLE, ROWS, Each, Row, ds2
@@ -20,6 +21,7 @@ __all__ = ["RECIPES", "Recipe", "find"]
 
 _NETWORKS = {
     "mnist": ("lenet",),
+    "mnist-binary": ("lenet",),
     "cifar10": ("resnet110", "resnet20"),
     "svhn": ("resnet110",),
     "imagenet": ("resnet50",),
@@ -29,13 +31,18 @@ _ARCHITECTURES = {"lenet": "lenet-small", "resnet110": "cifar-resnet110", "resne
 # images of one size, not resized ones.
 _IMAGES: dict[str, dict[str, Any]] = {
     "mnist": {"crop": 0, "flip": False, "mean": (), "std": ()},
+    "mnist-binary": {"crop": 0, "flip": False, "mean": (), "std": ()},
     "cifar10": {"crop": 4, "flip": True, "mean": (0.4914, 0.4822, 0.4465), "std": (0.2023, 0.1994, 0.2010)},
     "svhn": {"crop": 4, "flip": False, "mean": (0.5, 0.5, 0.5), "std": (0.5, 0.5, 0.5)},
     "imagenet": {"crop": 16, "flip": True, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
 }
 # Of these a short schedule would be that of another method again.
-_LONG = ("macer-150", "macer-440", "gaussian-440", "gaussian-400", "smoothadv-t10")
-_FAST = {("mnist", "lenet"): (16, 1e-4), ("cifar10", "resnet20"): (20, 5e-4)}  # epochs, weight decay
+_LONG = ("macer-150", "macer-440", "gaussian-440", "gaussian-400", "smoothadv-t10", "macer-tune")
+_FAST = {
+    ("mnist", "lenet"): (16, 1e-4),
+    ("mnist-binary", "lenet"): (16, 1e-4),
+    ("cifar10", "resnet20"): (20, 5e-4),
+}  # epochs, weight decay
 
 
 def _all() -> Iterator[Recipe]:
@@ -65,6 +72,8 @@ def _recipe(data: str, network: str, row: Row, number: int, sigma: float) -> Rec
         source=row.source,
         published_acr=radii.get(sigma),
         published_in=where if sigma in radii else None,
+        noise=None if row.noise is None else row.noise | {NOISES[row.noise["name"]].strength_name: sigma},
+        tunes=None if row.tunes is None else f"{data}-{network}-{row.tunes}-{sigma:.2f}",
         **{"nesterov": False}
         | row.training
         | {"batch_size": batch}

@@ -20,7 +20,7 @@ from smoothcert.training.recipes import Recipe
 
 T = TypeVar("T")
 # What names a recipe or says where it is from, and what other options are for.
-_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule", "ds2", "noise"}
+_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule", "ds2", "noise", "tunes"}
 
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-IMAGES = {"mnist": 60_000, "cifar10": 50_000, "svhn": 73_257, "imagenet": 1_281_167}
+IMAGES = {"mnist": 60_000, "mnist-binary": 60_000, "cifar10": 50_000, "svhn": 73_257, "imagenet": 1_281_167}
 """How many images there are to train on."""
-CHANNELS = {"mnist": 1, "cifar10": 3, "svhn": 3, "imagenet": 3}
+CHANNELS = {"mnist": 1, "mnist-binary": 1, "cifar10": 3, "svhn": 3, "imagenet": 3}
 """Of one image."""
 
 # Images per second that one Ice Lake core takes forward and back, in float32. LeNet and ResNet-20 are measured there;
@@ -34,7 +34,7 @@ class Recipe:
     name: str
     data: str
     architecture: str
-    sigma: float  # of Gaussian noise
+    sigma: float  # of Gaussian noise; of another, its strength: half width, scale, share kept
     objective: Mapping[str, Any]
     schedule: Mapping[str, Any]
     epochs: int
@@ -56,6 +56,7 @@ class Recipe:
     optimizer: str = "sgd"  # or one of `OPTIMIZERS`, to which momentum does not apply
     noise: Mapping[str, Any] | None = None  # a name and the fields of that class; None: Gaussian, of `sigma`
     ema: float | None = None  # decay of a moving average of the weights
+    tunes: str | None = None  # the recipe whose model it goes on with
 
     @property
     def passes(self) -> int:
@@ -81,7 +82,7 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """All fields, JSON-able; those that few recipes have, where they have them."""
         values = {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
-        rare = {field.name: field.default for field in dataclasses.fields(self)[-4:]}
+        rare = {field.name: field.default for field in dataclasses.fields(self)[-5:]}
         return {key: value for key, value in values.items() if key not in rare or value != rare[key]}
 
     @classmethod

@@ -2,7 +2,7 @@
 
 Zhai 2020 (MACER), Salman 2019 (SmoothAdv), Cohen 2019 (Gaussian), Jeong & Shin 2020 (Consistency), Jeong 2021
 (SmoothMix), Jeong 2023 (CAT-RS), Li 2019 (Stability), Liu 2023 (AdvMacer), Horvath 2022 (VRC), Salman 2020 (denoised
-smoothing), Alfarra 2022 (DDRS).
+smoothing), Alfarra 2022 (DDRS), Yang 2020 (uniform), Teng 2020 (Laplace), Lee 2019 (ablation).
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ class Row:
     sigmas: tuple[float, ...] = (0.25, 0.5, 1.0)
     split: bool = False
     denoiser: str | None = None  # the network, instead of those of the data set; it takes raw pixels
+    noise: dict[str, Any] | None = None  # a name, and options besides its strength, which is `sigma`; None: Gaussian
+    tunes: str | None = None  # the method whose model it goes on with
     networks: tuple[str, ...] = ()  # instead of those of the data set
 
 
@@ -128,6 +130,11 @@ MNIST_DS2, MNIST_DS2_8 = MNIST | {"ds2": ds2(90)}, MNIST | {"ds2": ds2(90, draws
 CIFAR_DS2 = CIFAR | {"epochs": 200, "ds2": ds2(200)}
 MACER_DS2 = MACER | {"epochs": 200, "schedule": at(80, 160), "ds2": ds2(200, draws=8)}
 DS2_SIGMAS = (0.12, 0.25, 0.5)
+UNIFORM, LAPLACE = {"name": "uniform"}, {"name": "laplace"}
+ABLATION, BINARY_ABLATION = {"name": "ablation", "values": 256}, {"name": "ablation", "values": 2}
+YANG = "Yang 2020; half widths of Alfarra 2022, table 11, and of Horvath 2022, table 19 (1)"
+TENG, LEE = "Teng 2020; scales are ours", "Lee 2019; kept shares of Horvath 2022, tables 17 and 18"
+TUNE = {"epochs": 4, "lr": 0.01, "batch_size": 128, "schedule": {"name": "cosine"}, "weight_decay": 1e-4}
 ALFARRA_NETWORKS = ("resnet110", "resnet20", "resnet18")
 FOUR = (0.12, 0.25, 0.5, 1.0)
 CAT = "Jeong 2023; objective.teacher=CHECKPOINT for soft targets"
@@ -146,6 +153,11 @@ ROWS: dict[str, tuple[Row, ...]] = {
             MNIST,
             FOUR,
         ),
+        # The paper's beta and lambda from the start undo what a short training learnt; at a low rate afterwards, with
+        # beta 1, they add to it.
+        Row("macer-tune", macer(5.0, beta=1.0), "ours: MACER at a low rate after Gaussian", TUNE, tunes="gaussian"),
+        Row("uniform", GAUSSIAN, f"{YANG}; MNIST as Gaussian", MNIST, noise=UNIFORM),
+        Row("laplace", GAUSSIAN, f"{TENG}; MNIST as Gaussian", MNIST, noise=LAPLACE),
         Row("consistency", consistency(each(10.0, 5.0, 5.0)), JEONG, MNIST, split=True),
         Row(
             "smoothadv", smoothadv(4, MNIST_ATTACK), f"{SALMAN}; MNIST as in Jeong & Shin 2020", MNIST, FOUR, split=True
@@ -171,8 +183,11 @@ ROWS: dict[str, tuple[Row, ...]] = {
         Row("denoising-adam", {"name": "denoising"}, ADAM_DENOISED, ADAM, denoiser="dncnn"),
         Row("denoising-adam", {"name": "denoising"}, ADAM_DENOISED, ADAM, denoiser="dncnn-wide"),
     ),
+    "mnist-binary": (Row("ablation", GAUSSIAN, f"{LEE}; MNIST as Gaussian", MNIST, (0.8,), noise=BINARY_ABLATION),),
     "cifar10": (
         Row("gaussian", GAUSSIAN, COHEN, CIFAR),
+        Row("uniform", GAUSSIAN, YANG, CIFAR, noise=UNIFORM),
+        Row("laplace", GAUSSIAN, TENG, CIFAR, noise=LAPLACE),
         Row("gaussian-400", GAUSSIAN, SWEEN, LONG),
         Row("gaussian-200", GAUSSIAN, ALFARRA_18, CIFAR | {"epochs": 200}, DS2_SIGMAS, networks=ALFARRA_NETWORKS),
         Row("smoothadv-t10", smoothadv(each(8, 2, 2), pgd(each(1.0, 2.0, 2.0), 10)), ZHAI_T10, CIFAR),
@@ -249,6 +264,8 @@ ROWS: dict[str, tuple[Row, ...]] = {
     ),
     "imagenet": (
         Row("gaussian", GAUSSIAN, COHEN, IMAGENET),
+        Row("uniform", GAUSSIAN, YANG, IMAGENET, noise=UNIFORM),
+        Row("ablation", GAUSSIAN, LEE, IMAGENET, (0.2,), noise=ABLATION),
         Row("smoothadv", smoothadv(1, IMAGENET_ATTACK), SALMAN, IMAGENET),
         Row(
             "smoothadv-best",
