@@ -61,7 +61,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_help_lists_the_figures_there_are() -> None:
     shown = " ".join(call("analyze", "--help").stdout.replace("│", " ").split())
-    assert "Of the figure: certainty, curves, draws, saved, sigma, members. Default: curves." in shown
+    assert "Of the figure: certainty, curves, draws, members, saved, sigma. Default: curves." in shown
 
 
 def test_every_format(folder: Path) -> None:

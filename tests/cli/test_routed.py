@@ -161,7 +161,7 @@ def test_what_does_not_go_together_is_refused(folder: Path, tmp_path: Path) -> N
     for words, sentence in {
         ("certify", "--model", f"0.25={net}", "--data", "digits", "--out", tmp_path / "a"): "which goes with --router",
         ("certify", *models(folder), "--data", "digits", "--memory", tmp_path / "m.sqlite", "--out", tmp_path / "a"):
-            "leave the search and the memory out",
+            "leave the search, weights per input and the memory out",
         ("train", RECIPE, "--model", f"0.25={net}", "--out", tmp_path / "a"): "--model goes with --router",
         ("train", RECIPE, "--router", "--seeds", "0-2", *models(folder, router=False), "--out", tmp_path / "a"):
             "do not go with --router",

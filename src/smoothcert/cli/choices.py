@@ -49,10 +49,10 @@ def filled(text: str | None) -> str | None:
 
 
 def _names(module: str, registry: str) -> list[str]:
-    """What is registered. Where files say it in so many words, they are read and not run: figures wait for numpy."""
+    """What is registered, sorted. Where files say it, they are read and not run: figures would wait for numpy."""
     folder = Path(smoothcert.__file__).parent.joinpath(*module.split(".")[1:])
     if module not in sys.modules and folder.is_dir():
         sources = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
         if found := re.findall(rf'^@{registry}\.named\("(.+)"\)$', sources, re.M):
-            return found
-    return list(getattr(import_module(module), registry))
+            return sorted(found)
+    return sorted(getattr(import_module(module), registry))
