@@ -222,7 +222,7 @@ REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
     ),
     "search": (
         lambda: {s: smoothed(plane(1), sc.Gaussian(s), search=sc.Bracket()) for s in (0.25, 1.0)},
-        "must have one noise for all inputs",
+        "must have one noise and one set of weights for all inputs",
     ),
 }
 

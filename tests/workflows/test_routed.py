@@ -301,7 +301,7 @@ def test_votes_of_a_router_are_not_read_again_at_another_level(run: sc.Run) -> N
 
 
 def test_what_does_not_go_with_a_router_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="leave the search and the memory out"):
+    with pytest.raises(InputError, match="leave the search, weights per input and the memory out"):
         sc.certify(routed(), data(), procedure=FIXED, search=sc.Bracket(), out=tmp_path / "run")
     with pytest.raises(InputError, match="a Routed has its noise, seed, pool and backend already"):
         sc.certify(routed(), data(), noise=sc.Gaussian(0.1), out=tmp_path / "run")
