@@ -66,7 +66,7 @@ def test_a_folder_of_differing_sizes_is_certified_resumed_verified_and_shown(pla
     page = place / "pets.html"
     good("report", folder_run, "--data", place / "pets", "--out", page)
     text = page.read_text()
-    assert text.count("data:image/png") == 4
+    assert text.count("data:image/png") >= 4, "each of them, and a few with noise and moved"
     assert '"cat"' in text
     assert "pixels after preparing" in text
     assert "--resize 10 --crop 8" in text, "the command that makes it again"

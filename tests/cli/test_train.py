@@ -5,6 +5,7 @@ import re
 import shutil
 import subprocess
 import sys
+from fnmatch import fnmatch
 from pathlib import Path
 
 import numpy as np
@@ -191,7 +192,8 @@ def test_recipes_are_listed() -> None:
     some = call("recipes", "svhn")
     assert [line.split()[0] for line in some.stdout.splitlines()[1:-2]] == [n for n in RECIPES if "svhn" in n]
     macers = json.loads(call("recipes", "mnist*macer*fast", "--json").stdout)
-    assert len(macers) == 12, "MACER and AdvMacer, three sigmas, with and without ds2"
+    assert [one["name"] for one in macers] == [n for n in RECIPES if fnmatch(n, "mnist*macer*fast")]
+    assert len(macers) >= 12, "MACER and AdvMacer, three sigmas, with and without ds2"
     one = json.loads(call("recipes", "mnist-lenet-macer-0.25").stdout)
     assert (one["objective"]["lam"], one["published_acr"], one["passes"]) == (16, 0.9201, 16)
     unknown = call("recipes", "mnist-lenet-maser-0.25")

@@ -14,6 +14,8 @@ from smoothcert.present.report.about import Example
 from smoothcert.runs import Record
 
 ORDERS = {"l1": 1, "l2": 2, "linf": np.inf}  # of numpy's norm
+SHARE = 0.9
+"""Of the radius: rounded up in print, the distance is still below the radius, which is rounded down."""
 HALVINGS = 40
 LEVELS = 255
 
@@ -42,7 +44,7 @@ def _example(image: Image, record: Record) -> Example:
     shown = _levels(noisy.double().numpy())
     if certificate.abstained or certificate.norm not in ORDERS:
         return Example(record.index, image, shown)
-    moved, distance = move(image, certificate.radius, certificate.norm, seed=record.index)
+    moved, distance = move(image, SHARE * certificate.radius, certificate.norm, seed=record.index)
     return Example(record.index, image, shown, moved, distance)
 
 
