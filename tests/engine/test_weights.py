@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.engine import LeastVariance, MarginRatio, Smoothed, WeightSearch
+from smoothcert.engine import LeastVariance, MarginRatio, Routed, Smoothed, WeightSearch
 from smoothcert.engine.pools import Processes
 from smoothcert.engine.weights import apart, weight_search
 from smoothcert.memory import Memory
@@ -140,3 +140,13 @@ def test_refusals(members: list[nn.Module], x: Tensor) -> None:
         LeastVariance(draws=1, copies=1)
     with pytest.raises(InputError, match="weights must be one per input"):
         next(own(members, MarginRatio()).certifying(x, QUICK, weights=[(1.0, 0.0, 0.0)]))
+
+
+def test_who_would_draw_without_the_weights_is_refused(members: list[nn.Module], x: Tensor) -> None:
+    """A router's parts and a server hold conversations of their own: they would sample another classifier."""
+    g = own(members, MarginRatio(20))
+    with pytest.raises(InputError, match="cannot have weights per input"):
+        next(g.drawing(x).conversations(x, iter(())))
+    router = Smoothed(lambda z: z[:, :2], 2, NOISE)
+    with pytest.raises(InputError, match="one noise and one set of weights for all inputs"):
+        Routed(router, {0.4: g, 0.5: Smoothed(members[0], CLASSES, Gaussian(0.5))})

@@ -6,6 +6,7 @@ every module of this package is imported.
 
 from smoothcert.core.registry import import_all
 from smoothcert.present.figures.canvas import COLOURS, FIGURES, canvas, draw, label, legend_above, short
+from smoothcert.present.figures.certainty import certainty_figure
 from smoothcert.present.figures.curves import radius_accuracy, radius_accuracy_figure
 from smoothcert.present.figures.draws import draws_by_votes, draws_by_votes_figure, draws_saved, draws_saved_figure
 from smoothcert.present.figures.scatter import radius_scatter, radius_scatter_figure
@@ -21,6 +22,7 @@ __all__ = [
     "acr_by_size",
     "acr_by_size_figure",
     "canvas",
+    "certainty_figure",
     "draw",
     "draws_by_votes",
     "draws_by_votes_figure",
