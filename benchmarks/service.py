@@ -48,7 +48,7 @@ def main() -> None:
         spec = Architecture(options.arch, 10, SHAPE)
         model = Path(folder) / "net.safetensors"
         save(model, build(spec, seed=0), spec, {"noise": NOISE.describe()})
-        bare = bare_rate(spec, procedure, options.seconds)
+        bare = bare_rate(spec, procedure, min(options.seconds, 20.0))
         print(f"bare engine: {bare:.0f} draws/s, {torch.get_num_threads()} threads")
         started: queue.Queue[tuple[str, object]] = queue.Queue()
         thread = threading.Thread(
