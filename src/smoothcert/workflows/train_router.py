@@ -23,6 +23,7 @@ from smoothcert.noise import Noise
 from smoothcert.procedures.conversation import check_draws
 from smoothcert.runs.config import config_digest
 from smoothcert.training import Folder
+from smoothcert.training.objectives import Objective
 from smoothcert.training.recipes import Recipe, find
 from smoothcert.training.recipes.build import objective_of
 from smoothcert.workflows.inputs import check_fits
@@ -92,14 +93,7 @@ def train_router(
     check_draws("draws", draws)
     chosen, where = find(recipe) if isinstance(recipe, str) else recipe, find_device(device)
     objective = objective_of(chosen, where)
-    if not objective.classifies:
-        raise InputError(
-            f"the recipe {chosen.name} trains no classifier, and a router is one; take a consistency recipe"
-        )
-    if not objective.noise.has_soft_radius:
-        raise InputError(f"{objective.noise.name} noise has no soft radius to choose strengths by; take gaussian noise")
-    if len(members) < 2:
-        raise InputError(f"a router chooses between two strengths or more, got {len(members)}")
+    _check(chosen, objective, members)
     source = chosen.data if data is None else data
     dataset = open_data(source, "train", root=data_root, called="--data")
     dataset.require_labels("a router")
@@ -135,6 +129,18 @@ def train_router(
     )
     counts = np.bincount(labels, minlength=len(opened)).tolist()
     return TrainedRouter(Folder(Path(out)).model, new, dict(zip(opened, counts, strict=True)))
+
+
+def _check(recipe: Recipe, objective: Objective, members: Mapping[float, ModelSource]) -> None:
+    """Refuse what makes no router, before anything is read."""
+    if not objective.classifies:
+        raise InputError(
+            f"the recipe {recipe.name} trains no classifier, and a router is one; take a consistency recipe"
+        )
+    if not objective.noise.has_soft_radius:
+        raise InputError(f"{objective.noise.name} noise has no soft radius to choose strengths by; take gaussian noise")
+    if len(members) < 2:
+        raise InputError(f"a router chooses between two strengths or more, got {len(members)}")
 
 
 def route_labels(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator
 from typing import Annotated, Any, Literal
 
 from fastapi import APIRouter, Query, Request, Response
@@ -13,6 +13,7 @@ from pydantic import BaseModel
 from torch import Tensor
 
 from smoothcert.service.answer import Answer
+from smoothcert.service.answering import Votes
 from smoothcert.service.errors import AnswerError
 from smoothcert.service.http import schema
 from smoothcert.service.http.guard import client_of
@@ -39,25 +40,20 @@ Copies = Annotated[int, Query(ge=1, le=MOST_COPIES)]
 
 def image_routes(asker: Asker) -> APIRouter:
     """Certify an image file, at once or while one looks; noisy copies and perturbed ones."""
-    router, service = APIRouter(tags=["Images"]), asker.service
-    one_at_a_time = asyncio.Semaphore(1)  # pictures are for looking at: they must not slow down answers
+    router = APIRouter(tags=["Images"])
+    _add_answers(router, asker)
+    _add_pictures(router, asker)
+    return router
 
-    async def image(request: Request) -> Tensor:
-        body = await read_body(request, service.limits.body)
-        loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(asker.threads, read_image, body, service.shape, service.limits.pixels)
 
-    def parameters(request: Request) -> Parameters:
-        given = dict(request.query_params)
-        return Parameters.parse({name: given[name] for name in NAMES if name in given})
-
+def _add_answers(router: APIRouter, asker: Asker) -> None:
     @router.post("/certify", responses=_answering(model=schema.AnswerResponse), openapi_extra=FILE)
     async def certify(
         request: Request, radius: Radius = None, alpha: Alpha = None, n: Draws = None, deadline: Deadline = None
     ) -> Response:
         """Certify an image: curl --data-binary @digit.png http://localhost:8000/certify."""
-        x = await image(request)
-        (answer,) = await asker.answers(request, [x], parameters(request), client_of(request.scope))
+        x = await _image(request, asker)
+        (answer,) = await asker.answers(request, [x], _parameters(request), client_of(request.scope))
         return JSONResponse(answer.to_json())
 
     events = _answering(content={"text/event-stream": {}}, description="Events: votes, then answer or error.")
@@ -67,28 +63,21 @@ def image_routes(asker: Asker) -> APIRouter:
         request: Request, radius: Radius = None, alpha: Alpha = None, n: Draws = None, deadline: Deadline = None
     ) -> Response:
         """The same, with the votes as they grow (server-sent events)."""
-        x, wanted = await image(request), parameters(request)
+        x, wanted = await _image(request, asker), _parameters(request)
         heard = asker.events(x, wanted, client_of(request.scope))
         first = await anext(heard)  # what is refused is refused by its status
+        return StreamingResponse(_lines(first, heard), media_type="text/event-stream")
 
-        async def lines() -> AsyncIterator[bytes]:
-            yield _event(first)
-            try:
-                async for event in heard:
-                    yield _event(event)
-            except AnswerError as error:
-                yield b"event: error\ndata: " + json.dumps({"error": str(error)}).encode() + b"\n\n"
-            finally:
-                await heard.aclose()
 
-        return StreamingResponse(lines(), media_type="text/event-stream")
-
+def _add_pictures(router: APIRouter, asker: Asker) -> None:
+    service = asker.service
+    one_at_a_time = asyncio.Semaphore(1)  # pictures are for looking at: they must not slow down answers
     png = _answering(content={"image/png": {}}, description="The copies side by side.")
 
     @router.post("/noisy", responses=png, openapi_extra=FILE, response_class=Response)
     async def noisy(request: Request, copies: Copies = 8) -> Response:
         """Noisy copies of an image, to look at. They are not those that vote: these are secret."""
-        x = await image(request)
+        x = await _image(request, asker)
         async with one_at_a_time:
             found = await asyncio.to_thread(noisy_copies, x, service.noise, copies)
         return Response(found, media_type="image/png")
@@ -96,12 +85,34 @@ def image_routes(asker: Asker) -> APIRouter:
     @router.post("/perturb", responses=_answering(model=schema.PerturbedResponse), openapi_extra=FILE)
     async def perturb(request: Request, size: Size, how: Literal["random", "attack"] = "random") -> Response:
         """An image that differs by at most `size`: in a random direction, or by an attack on the smoothed model."""
-        x = await image(request)
+        x = await _image(request, asker)
         async with one_at_a_time:
             found = await asyncio.to_thread(perturbed, x, service.smoothed, size, how)
         return JSONResponse({"image": found.data_url, "distance": found.distance})
 
-    return router
+
+async def _image(request: Request, asker: Asker) -> Tensor:
+    service = asker.service
+    body = await read_body(request, service.limits.body)
+    loop = asyncio.get_running_loop()
+    return await loop.run_in_executor(asker.threads, read_image, body, service.shape, service.limits.pixels)
+
+
+def _parameters(request: Request) -> Parameters:
+    given = dict(request.query_params)
+    return Parameters.parse({name: given[name] for name in NAMES if name in given})
+
+
+async def _lines(first: Votes | Answer, heard: AsyncGenerator[Votes | Answer]) -> AsyncIterator[bytes]:
+    """Server-sent events, one after another."""
+    yield _event(first)
+    try:
+        async for event in heard:
+            yield _event(event)
+    except AnswerError as error:
+        yield b"event: error\ndata: " + json.dumps({"error": str(error)}).encode() + b"\n\n"
+    finally:
+        await heard.aclose()
 
 
 def _answering(
@@ -111,7 +122,7 @@ def _answering(
     return {200: {name: value for name, value in found.items() if value is not None}} | REFUSALS["ask"]
 
 
-def _event(event: Any) -> bytes:
+def _event(event: Votes | Answer) -> bytes:
     if isinstance(event, Answer):
         name, data = "answer", event.to_json()
     else:

@@ -107,24 +107,29 @@ def protocol_routes(asker: Asker, name: str, version: str) -> APIRouter:
     async def infer(request: Request, model: str, number: str = VERSION) -> Response:
         """Certify a batch of inputs: JSON, or tensors as bytes behind it (Inference-Header-Content-Length)."""
         known(model, number)
-        content, rest = split_body(await read_body(request, service.limits.body), request.headers.get(HEADER))
-        given = content.get("parameters") or {}
-        if not isinstance(given, dict):
-            raise InputError("parameters must be an object")
-        if not isinstance(said := content.get("id", ""), str | None):
-            raise InputError("id must be a text")
-        numbers = read_input(content, rest, service.limits.inputs, service.shape)
-        inputs = read_tensor(numbers, service.shape, service.input_range, service.noise)
-        parameters = Parameters.parse({key: value for key, value in given.items() if value is not None})
-        write_outputs(dict.fromkeys(OUTPUTS, ()), content, {})  # what cannot be answered is refused before
-        found = await asker.answers(request, [x.clone() for x in inputs], parameters, client_of(request.scope))
-        about = {"model_name": name, "model_version": VERSION} | ({"id": said} if said else {})
-        body, length = write_outputs(tensors(found), content, about)
-        if length is None:
-            return Response(body, media_type="application/json")
-        return Response(body, headers={HEADER: str(length)}, media_type="application/octet-stream")
+        return await _inferred(request, asker, name)
 
     return router
+
+
+async def _inferred(request: Request, asker: Asker, name: str) -> Response:
+    service = asker.service
+    content, rest = split_body(await read_body(request, service.limits.body), request.headers.get(HEADER))
+    given = content.get("parameters") or {}
+    if not isinstance(given, dict):
+        raise InputError("parameters must be an object")
+    if not isinstance(said := content.get("id", ""), str | None):
+        raise InputError("id must be a text")
+    numbers = read_input(content, rest, service.limits.inputs, service.shape)
+    inputs = read_tensor(numbers, service.shape, service.input_range, service.noise)
+    parameters = Parameters.parse({key: value for key, value in given.items() if value is not None})
+    write_outputs(dict.fromkeys(OUTPUTS, ()), content, {})  # what cannot be answered is refused before
+    found = await asker.answers(request, [x.clone() for x in inputs], parameters, client_of(request.scope))
+    about = {"model_name": name, "model_version": VERSION} | ({"id": said} if said else {})
+    body, length = write_outputs(tensors(found), content, about)
+    if length is None:
+        return Response(body, media_type="application/json")
+    return Response(body, headers={HEADER: str(length)}, media_type="application/octet-stream")
 
 
 def _metadata(asker: Asker, name: str) -> dict[str, Any]:

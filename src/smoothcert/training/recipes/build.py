@@ -26,8 +26,6 @@ _FIXED = {"name", "data", "source", "published_acr", "published_in", "objective"
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
 """Besides SGD."""
 
-_NOT_SET = {"noise", "epoch", "attack", "offset"}
-
 
 def optimizer_of(recipe: Recipe) -> OptimizerOf | None:
     """The optimiser of the recipe; None for SGD, which is the loop's own."""
