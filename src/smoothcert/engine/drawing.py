@@ -22,6 +22,7 @@ from smoothcert.engine.pools.watched import WatchedSession
 from smoothcert.engine.sampler import InputProgress, Sampler
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.engine.weights import WeightSearch
+from smoothcert.models.ensembles import Ensemble
 from smoothcert.noise import Noise
 from smoothcert.procedures import Conversation
 from smoothcert.procedures.certificate import Answered
@@ -146,13 +147,16 @@ class Drawing:
         """For inputs like those of the batch, after a look at the model."""
         first_call = self.compiled not in self.checked
         self._check(session, batch[0], noise)
+        # Weights of its own are another function for every input.
+        packed = self.weighing is None and self._packed(session, batch, noise, first_call=first_call)
         return Sampler(
             session=session,
             seed=self.seed,
             rows_per_call=self.compiled.rows,
-            # Weights of its own are another function for every input.
-            packed=self.weighing is None and self._packed(session, batch, noise, first_call=first_call),
+            packed=packed,
             call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
+            num_classes=self.compiled.num_classes,
+            ahead=packed and not isinstance(self.compiled.model, Ensemble),  # it is counted what members are asked
             member_calls=member_calls,
         )
 

@@ -101,7 +101,10 @@ class Question:
             while True:  # a turn has at least one ask
                 done = 0 if self._part is None else self._part.draws
                 most = max(unit, (TURN - spent) // unit * unit)
-                asked = Ask(self._ask.purpose, min(most, self._ask.n - done), self._ask.beta)
+                n = min(most, self._ask.n - done)
+                # What is drawn ahead is lost with the turn.
+                further = min(self._ask.n - done - n + self._ask.further, max(0, TURN - spent - n))
+                asked = Ask(self._ask.purpose, n, self._ask.beta, further)
                 tally = yield asked
                 spent += asked.n
                 self._part = tally if self._part is None else self._part + tally

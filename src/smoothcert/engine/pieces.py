@@ -45,6 +45,7 @@ class Piece:
         first: which draw comes first, among those of its input and purpose.
         rows: how many draws.
         weights: of an ensemble's members, where they are the input's own. Such a piece goes alone.
+        ahead: whether nobody asked for these draws yet, so that the vote of each is wanted by itself.
     """
 
     x: Tensor
@@ -56,6 +57,7 @@ class Piece:
     first: int
     rows: int
     weights: tuple[float, ...] | None = None
+    ahead: bool = False
 
     def draw(self, out: Tensor) -> None:
         """The noisy inputs, into out (rows, ...). A draw's noise is its own, whatever is drawn beside it."""
@@ -70,11 +72,13 @@ class Counts:
     Args:
         votes: (pieces, C); of several classifiers, one after another, (pieces, J * C).
         scores: (pieces, 2, C) sums and sums of squares, in units; None where no piece wants them.
+        answers: (rows of all pieces,) the class that each draw votes for; None where no piece is `ahead`.
         member_calls: of an ensemble, how many noisy inputs each member was asked about.
     """
 
     votes: Whole
     scores: Whole | None = None
+    answers: Whole | None = None
     member_calls: tuple[int, ...] = ()
 
 
@@ -118,8 +122,8 @@ class Batch:
         return noisy
 
 
-def count(scores: Tensor, pieces: Sequence[Piece], classifiers: int = 1) -> tuple[Whole, Whole | None]:
-    """Votes and, where they are wanted, sums of scores, by piece: scores (rows of all pieces, C) are fetched once.
+def count(scores: Tensor, pieces: Sequence[Piece], classifiers: int = 1) -> tuple[Whole, Whole | None, Whole | None]:
+    """Votes, sums of scores and single votes, where they are wanted: scores (rows of all pieces, C) are fetched once.
 
     Of several classifiers scores are (rows of all pieces, J * C), and each has a vote for every row.
 
@@ -130,19 +134,20 @@ def count(scores: Tensor, pieces: Sequence[Piece], classifiers: int = 1) -> tupl
     if not np.isfinite(found).all():
         raise _broken()
     answers = found.reshape(len(found), classifiers, -1).argmax(axis=2)  # (rows of all, J)
+    single = answers[:, 0].copy() if any(piece.ahead for piece in pieces) else None
     if classifiers > 1:
         answers += np.arange(0, width, width // classifiers)
     if len(sizes) > 1:
         answers += np.repeat(np.arange(0, len(sizes) * width, width), sizes)[:, None]
     votes = np.bincount(answers.ravel(), minlength=len(sizes) * width).reshape(len(sizes), width)
     if all(piece.inverse_temperature is None for piece in pieces):
-        return votes, None
+        return votes, None, single
     soft = np.zeros((len(sizes), 2, width), dtype=np.int64)
     for number, (piece, part) in enumerate(zip(pieces, torch.split(scores, sizes), strict=True)):
         if piece.inverse_temperature is not None:
             own = torch.split(part, width // classifiers, dim=1)
             soft[number] = np.concatenate([_soft(one, piece.inverse_temperature) for one in own], axis=1)
-    return votes, soft
+    return votes, soft, single
 
 
 def _soft(scores: Tensor, inverse_temperature: float) -> Whole:

@@ -3,6 +3,10 @@
 What noise a draw has depends on its number alone (`core.randomness`). One conversation per input says how many draws it
 asks for; whoever is decided leaves, and others fill the batch. Votes are counted where the model runs, so memory does
 not grow with the number of draws.
+
+Where there is less to draw than workers could, they draw ahead: the next numbers of conversations under way, whose
+votes wait, one by one, until they are asked for. Who never asks for them never hears of them: answers, records and
+counts of draws are those without it, and what was drawn for nothing is in none of them.
 """
 
 from __future__ import annotations
@@ -28,6 +32,12 @@ Answer = TypeVar("Answer", bound=Answered)
 FLUSH = 2**20
 """Draws whose squares of scores surely fit in 64 bits; then the count goes on in Python's own integers."""
 
+AHEAD = 0.25
+"""Of the draws that a conversation has asked for of a purpose, so many may be made ahead where that costs time."""
+
+NOTHING: Whole = np.empty(0, dtype=np.int64)
+UNKNOWN = -1
+
 
 @dataclass(eq=False)
 class InputProgress(Generic[Answer]):
@@ -45,7 +55,8 @@ class InputProgress(Generic[Answer]):
     missing: int = 0  # draws of the current request that are not counted yet
     uncounted: int = 0  # draws in `counts`
     unsent: int = 0  # draws of the current request that were not handed out
-    used: dict[str, int] = field(default_factory=dict)  # draws handed out so far, by purpose
+    used: dict[str, int] = field(default_factory=dict)  # draws handed out so far, by purpose, but those ahead
+    ahead: dict[str, Whole] = field(default_factory=dict)  # by purpose, votes of the draws that follow, or UNKNOWN
     answers: list[tuple[str, Tally]] = field(default_factory=list)  # all so far, for the record
     seed: int | None = None  # of its draws; None: the sampler's
 
@@ -56,12 +67,45 @@ class InputProgress(Generic[Answer]):
 
     def take(self, most: int, seed: int) -> Piece:
         """The next draws of the current request, as a piece of work."""
-        rows, purpose = min(most, self.unsent), self.ask.purpose
-        first = self.used.get(purpose, 0)
+        rows, first = min(most, self.unsent), self.used.get(self.ask.purpose, 0)
         self.unsent -= rows
-        self.used[purpose] = first + rows
+        self.used[self.ask.purpose] = first + rows
+        return self._piece(first, rows, seed)
+
+    def room_ahead(self, *, free: bool) -> int:
+        """How many draws may be made ahead now; fewer where they are not free."""
+        ask = self.ask
+        if self.unsent or ask.beta is not None:
+            return 0
+        most = ask.further if free else min(ask.further, int(AHEAD * self.used[ask.purpose]))
+        return max(0, most - len(self.ahead.get(ask.purpose, NOTHING)))
+
+    def take_ahead(self, rows: int, seed: int) -> Piece:
+        """Draws that follow those of the current request and those that were made ahead already."""
+        purpose = self.ask.purpose
+        before = self.ahead.get(purpose, NOTHING)
+        self.ahead[purpose] = np.concatenate([before, np.full(rows, UNKNOWN)])
+        return self._piece(self.used[purpose] + len(before), rows, seed, ahead=True)
+
+    def _piece(self, first: int, rows: int, seed: int, *, ahead: bool = False) -> Piece:
         seed = seed if self.seed is None else self.seed
-        return Piece(self.x, self.input_id, self.noise, seed, purpose, self.ask.beta, first, rows, self.weights)
+        about = self.x, self.input_id, self.noise, seed, self.ask.purpose, self.ask.beta
+        return Piece(*about, first, rows, self.weights, ahead)
+
+    def use_ahead(self, classes: int) -> int:
+        """Answer the request, as far as they go, with draws that were made ahead; how many of them are known by now."""
+        purpose, before = self.ask.purpose, self.ahead.get(self.ask.purpose, NOTHING)
+        asked, self.ahead[purpose] = before[: self.ask.n], before[self.ask.n :]
+        self.unsent -= len(asked)
+        self.used[purpose] = self.used.get(purpose, 0) + len(asked)
+        return self._count_each(asked[asked != UNKNOWN], classes)
+
+    def keep_ahead(self, piece: Piece, answers: Whole, classes: int) -> int:
+        """Take votes of draws that were made ahead; how many of them are asked for by now, and counted."""
+        used, kept = self.used[piece.purpose], self.ahead[piece.purpose]
+        asked = min(max(0, used - piece.first), piece.rows)
+        kept[piece.first + asked - used : piece.first + piece.rows - used] = answers[asked:]
+        return self._count_each(answers[:asked], classes)
 
     def hear(self) -> Answer | None:
         """Tell the conversation what its draws said: its answer, or None if it asks for more."""
@@ -74,14 +118,18 @@ class InputProgress(Generic[Answer]):
             answer: Answer = replace(stop.value, answers=tuple(self.answers))
             return answer
 
-    def count(self, counts: Whole, rows: int) -> None:
-        """Add what some draws came to; before 64 bits might not do, Python's integers take over."""
+    def _count_each(self, answers: Whole, classes: int) -> int:
+        return self.count(np.bincount(answers, minlength=classes)[None], len(answers)) if len(answers) else 0
+
+    def count(self, counts: Whole, rows: int) -> int:
+        """Add what some draws came to; before 64 bits might not do, Python's integers take over. Returns `rows`."""
         self.counts = counts if self.counts is None else self.counts + counts
         self.missing, self.uncounted = self.missing - rows, self.uncounted + rows
         if not self.missing or self.uncounted >= FLUSH:
             more = Tally(*map(tuple, self.counts.tolist()))
             self.tally = more if self.tally is None else self.tally + more
             self.counts, self.uncounted = None, 0
+        return rows
 
 
 @dataclass(frozen=True)
@@ -97,6 +145,8 @@ class Sampler:
             in full calls and a rest, so that what a row's company is follows from what was asked for.
         call_rows: of packed draws, told how many rows a batch has, and whether somebody is at work: in a call of how
             many rows may they be run, with the same scores to the last bit? At least so many.
+        num_classes: of the scores.
+        ahead: whether draws may be made ahead: packed ones, of a model whose evaluations nobody counts.
         member_calls: counts evaluations of an ensemble's members.
     """
 
@@ -105,6 +155,8 @@ class Sampler:
     rows_per_call: int
     packed: bool
     call_rows: Callable[[int, bool], int]
+    num_classes: int
+    ahead: bool
     member_calls: MemberCalls = field(default_factory=MemberCalls)
 
     def run(
@@ -114,16 +166,19 @@ class Sampler:
         queue = _Queue(self, iter(inputs))
         for work, counts in self.session.results(queue.next_batch):
             self.member_calls.add(counts.member_calls)
-            for progress, rows, found in queue.take_back(work, counts):
+            for progress, rows in queue.take_back(work, counts):
                 on_draws(rows)
-                progress.count(found, rows)
-                if progress.missing:
-                    continue
-                answer = progress.hear()
-                if answer is None:
-                    queue.ready.appendleft(progress)
-                else:
-                    yield progress, answer
+                answer = None
+                while answer is None and not progress.missing:
+                    answer = progress.hear()
+                    if answer is None:
+                        on_draws(progress.use_ahead(self.num_classes))
+                        queue.add(progress)
+                    else:
+                        queue.end(progress)
+                        yield progress, answer
+            if queue.ended:
+                return  # what is still under way was made ahead, and nobody asks for it any more
 
 
 Sent = tuple[InputProgress[Any], Piece]
@@ -134,7 +189,8 @@ class _Queue(Generic[Answer]):
 
     def __init__(self, sampler: Sampler, waiting: Iterator[InputProgress[Answer]]) -> None:
         self._sampler, self._waiting = sampler, waiting
-        self.ready: deque[InputProgress[Answer]] = deque()
+        self._open: dict[InputProgress[Answer], None] = {}  # begun and not answered, oldest first
+        self._ready: deque[InputProgress[Answer]] = deque()  # of these, those with draws to hand out
         self._sent: dict[int, tuple[Batch, list[Sent]]] = {}
 
     def next_batch(self, under_way: int) -> Batch | None:
@@ -142,25 +198,57 @@ class _Queue(Generic[Answer]):
         sampler, full = self._sampler, self._sampler.rows_per_call
         if not sampler.packed:
             return self._send(self._take(full, several=False), full) if self._available(1) else None
-        idle = max(1, sampler.session.workers - under_way)
-        available = self._available(idle * full)
-        if not available:
+        idle = sampler.session.workers - under_way
+        parts = max(1, idle)
+        asked = self._available(parts * full)
+        ahead = 0
+        if sampler.ahead and asked < idle * full and sampler.session.workers > 1:
+            ahead = min(idle * full - asked, sum(progress.room_ahead(free=False) for progress in self._open))
+        if not asked + ahead:
             return None
-        rows = share = min(full, -(-available // idle))
+        rows = share = min(full, -(-(asked + ahead) // parts))
         size = full if share == full else sampler.call_rows(share, under_way > 0)
+        if not asked and size > ahead:
+            return None  # nobody waits for it, and it would not even be full
         if size == full:  # a full call takes as long for a few rows
-            rows = min(full, available)
-        return self._send(self._take(rows, several=True), size)
+            rows = full
+        sent = self._take(rows, several=True)
+        if sampler.ahead:
+            sent += self._take_ahead(size - sum(piece.rows for _, piece in sent))
+        return self._send(sent, size)
 
-    def take_back(self, work: object, counts: Counts) -> Iterator[tuple[InputProgress[Answer], int, Whole]]:
-        """What a batch came to, by input: the rows, and what they count, (1 or 3, C)."""
+    def take_back(self, work: object, counts: Counts) -> Iterator[tuple[InputProgress[Answer], int]]:
+        """Tell each input what a batch came to: how many draws of its request that answers."""
         _, sent = self._sent.pop(id(work))
+        end = 0
         for number, (progress, piece) in enumerate(sent):
+            end += piece.rows
+            if progress not in self._open:
+                continue  # it was decided without these
+            if piece.ahead:
+                assert counts.answers is not None
+                own = counts.answers[end - piece.rows : end]
+                yield progress, progress.keep_ahead(piece, own, self._sampler.num_classes)
+                continue
             found = counts.votes[number : number + 1]
             if piece.inverse_temperature is not None:
                 assert counts.scores is not None
                 found = np.concatenate([found, counts.scores[number]])
-            yield progress, piece.rows, found
+            yield progress, progress.count(found, piece.rows)
+
+    def add(self, progress: InputProgress[Answer]) -> None:
+        """It asks for more; those under way go first."""
+        if progress.unsent:
+            self._ready.appendleft(progress)
+
+    def end(self, progress: InputProgress[Answer]) -> None:
+        """It is answered."""
+        del self._open[progress]
+
+    @property
+    def ended(self) -> bool:
+        """Whether everybody is answered, and nobody waits."""
+        return not self._open and not self._available(1)
 
     def _send(self, sent: list[Sent], rows_per_call: int) -> Batch:
         batch = Batch(tuple(piece for _, piece in sent), rows_per_call)
@@ -170,7 +258,7 @@ class _Queue(Generic[Answer]):
     def _available(self, most: int) -> int:
         """How many draws can be handed out now, if fewer than `most`; new inputs are begun for that."""
         found = 0
-        for progress in self.ready:
+        for progress in self._ready:
             found += progress.unsent
             if found >= most:
                 return most
@@ -179,18 +267,30 @@ class _Queue(Generic[Answer]):
             if new is None:
                 return found
             new.request(next(new.conversation))
-            self.ready.append(new)
+            self._open[new] = None
+            self._ready.append(new)
             found += new.unsent
         return most
 
     def _take(self, rows: int, *, several: bool) -> list[Sent]:
         """So many draws, of several requests or of the first one."""
         taken: list[Sent] = []
-        while rows and self.ready and (several or not taken):
-            progress = self.ready[0]
+        while rows and self._ready and (several or not taken):
+            progress = self._ready[0]
             piece = progress.take(rows, self._sampler.seed)
             taken.append((progress, piece))
             rows -= piece.rows
             if not progress.unsent:
-                self.ready.popleft()
+                self._ready.popleft()
+        return taken
+
+    def _take_ahead(self, rows: int) -> list[Sent]:
+        """So many draws at most that nobody has asked for yet; a place that would be empty is free."""
+        taken: list[Sent] = []
+        for free in (False, True):
+            for progress in self._open if rows else ():
+                more = min(rows, progress.room_ahead(free=free))
+                if more:
+                    taken.append((progress, progress.take_ahead(more, self._sampler.seed)))
+                    rows -= more
         return taken

@@ -24,9 +24,11 @@ def choose_class(n0: int, p0: float) -> Generator[Ask, Tally, Tally]:
     the right class at most 2.2e-4 if there are two, exactly (at p_A = .55, where 100 draws are wrong in 16%; 1.1e-4 at
     .84, if p0 is no smaller), and in 5000 simulations at most one if there are ten. Where votes agree, it takes 16.
     """
-    tally = yield Ask(CHOOSE, min(FIRST, n0))
+    first = min(FIRST, n0)
+    tally = yield Ask(CHOOSE, first, further=n0 - first)
     while tally.draws < n0 and not settled(tally, n0, p0):
-        tally += yield Ask(CHOOSE, min(tally.draws, n0 - tally.draws))
+        n = min(tally.draws, n0 - tally.draws)
+        tally += yield Ask(CHOOSE, n, further=n0 - tally.draws - n)
     return tally
 
 

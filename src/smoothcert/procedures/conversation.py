@@ -29,9 +29,11 @@ class Ask:
     purpose: str
     n: int
     beta: float | None = None  # inverse temperature, if scores are wanted beside the votes
+    further: int = 0  # draws of the purpose that may be wished for later, at most: whoever is idle may make them before
 
     def __post_init__(self) -> None:
         check_draws("n", self.n)
+        check_draws("further", self.further, smallest=0)
 
 
 CHOOSE, BOUND = "choose", "bound"  # purposes: the class is chosen on draws that never bound it

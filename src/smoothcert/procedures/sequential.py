@@ -88,7 +88,7 @@ class Sequential(Procedure):
         label, tally = chosen.top, Tally.empty(chosen.num_classes)
         decided: dict[float, Decision] = {}
         for step, look in enumerate(looks, start=1):
-            tally += yield Ask(BOUND, look - tally.draws)
+            tally += yield Ask(BOUND, look - tally.draws, further=looks[-1] - look)
             failures = tally.draws - tally.votes[label]
             for radius, table in boundary.items():
                 if radius in decided:
