@@ -5,7 +5,7 @@ import math
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -16,8 +16,8 @@ from torch import Tensor, nn
 import smoothcert as sc
 from smoothcert.core.model import Model
 from smoothcert.engine import Compiled, MemberCalls, Smoothed
-from smoothcert.engine.pools import crew_session
 from smoothcert.engine.pieces import Batch, Counts, Piece
+from smoothcert.engine.pools import crew_session
 from smoothcert.engine.sampler import AHEAD, InputProgress
 from smoothcert.procedures import Ask, Certificate, Conversation, Geometry, Procedure, Sequential
 
@@ -76,7 +76,7 @@ Without = Callable[[], Any]
 
 
 @pytest.fixture
-def without() -> Iterator[Callable[[Without], Any]]:
+def without() -> Callable[[Without], Any]:
     """Do something without any draw made ahead."""
 
     def do(what: Without) -> Any:
@@ -84,7 +84,7 @@ def without() -> Iterator[Callable[[Without], Any]]:
             patch.setattr(InputProgress, "room_ahead", lambda *_, **__: 0)
             return what()
 
-    yield do
+    return do
 
 
 @pytest.mark.parametrize("procedure", [SEQUENTIAL, OddAsks()], ids=lambda p: p.name)
@@ -93,7 +93,7 @@ def test_answers_and_counts_of_draws_are_those_without(
     procedure: Procedure, kind: str, workers: int, ran: list[Piece], without: Callable[[Without], Any]
 ) -> None:
     layer = RowByRow()
-    model: Model = layer if kind == "module" else (lambda x: layer(x))
+    model: Model = layer if kind == "module" else layer.forward
     g = Smoothed(model, 3, NOISE, workers=workers, batch_size=96)
 
     def certified(x: Tensor) -> tuple[list[Certificate], int]:
@@ -125,7 +125,7 @@ def test_every_draw_is_made_once_and_in_order(ran: list[Piece]) -> None:
 def test_little_is_drawn_for_nothing_and_nothing_beyond_what_may_be_asked_for(ran: list[Piece]) -> None:
     """A function's calls are not padded: there no place is free, and all that is made ahead is a bounded share."""
     layer = RowByRow()
-    g = Smoothed(lambda x: layer(x), 3, NOISE, workers=3, batch_size=96)
+    g = Smoothed(layer.forward, 3, NOISE, workers=3, batch_size=96)
     drawn = sum(certificate.draws for certificate in g.certify(X, OddAsks()))
     assert drawn < sum(piece.rows for piece in ran) <= math.ceil((1 + AHEAD) * drawn)
     ran.clear()

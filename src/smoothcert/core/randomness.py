@@ -12,7 +12,7 @@ import struct
 import threading
 from collections import OrderedDict
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -83,8 +83,8 @@ class RowStream:
         blocks = -(-size // AES_BYTES)
         if first < 0 or first + rows > FURTHER or blocks > MOST_PLACES:
             raise ValueError(f"there are no {size} bytes of rows {first} to {first + rows}")
-        scratch = scratch or Scratch()
-        counters = scratch.array("counters", rows * blocks * 2, "<u8").reshape(rows, blocks, 2)
+        new = np.empty if scratch is None else partial(scratch.array, "counters")
+        counters = new(rows * blocks * 2, "<u8").reshape(rows, blocks, 2)
         counters[:, :, 0] = np.arange(first, first + rows, dtype="<u8")[:, None]
         counters[:, :, 1] = np.arange(blocks, dtype="<u8")
         return self._encrypt(counters, scratch).reshape(rows, blocks * AES_BYTES)
@@ -96,15 +96,16 @@ class RowStream:
         counters = np.empty((len(rows), 2), dtype="<u8")
         counters[:, 0] = rows
         counters[:, 1] = (numbers.astype(np.uint64) << np.uint64(TURN_BITS)) + np.uint64(FURTHER + turn)
-        return self._encrypt(counters, Scratch()).view("<u8")[::2]
+        return self._encrypt(counters).view("<u8")[::2]
 
     def generator(self, block: int, device: torch.device | str = "cpu") -> torch.Generator:
         """The generator of torch of one block of rows."""
         return generator(self.seed, self.input_id, self.purpose, block, device)
 
-    def _encrypt(self, counters: NDArray[Any], scratch: Scratch) -> NDArray[np.uint8]:
+    def _encrypt(self, counters: NDArray[Any], scratch: Scratch | None = None) -> NDArray[np.uint8]:
         """Each counter by itself: an array of counters, encrypted block by block, is counter mode with any counters."""
-        out = scratch.array("bits", counters.nbytes + AES_BYTES - 1, "u1")  # with room that `update_into` wants to see
+        new = np.empty if scratch is None else partial(scratch.array, "bits")
+        out = new(counters.nbytes + AES_BYTES - 1, "u1")  # with room that `update_into` wants to see
         self._cipher.update_into(counters.reshape(-1).view(np.uint8).data, out.data)
         return out[: counters.nbytes]
 

@@ -3,19 +3,24 @@
 A fingerprint hashes all that decides what a model computes, which takes longer than a hundred draws of a small network.
 This looks at what can change without anybody saying so: attributes and hooks by identity, tensors by identity, version,
 place and a checksum of their bytes, so that an edit of `parameter.data` is noticed, too.
+
+A look allocates next to nothing that Python's collector tracks: else every other look would set it off, and going
+through all objects of a process takes longer than a hundred looks.
 """
 
 from __future__ import annotations
 
+import secrets
 import types
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from itertools import chain
-from operator import is_
+from operator import eq, is_
 from typing import Any
 
 import numpy as np
 import torch
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from torch import Tensor, nn
 from torch.nn.modules import module as every_module
 
@@ -24,9 +29,9 @@ Array = np.ndarray[Any, Any]
 _WELL_KNOWN = {"torch", "numpy", "smoothcert", "builtins", "typing", "abc", "collections"}
 _CONTAINERS = (Tensor, np.ndarray, dict, list, tuple, set, nn.Module)
 
-_WEIGHTS = np.random.default_rng(0).integers(0, 2**64, 2**15, dtype=np.uint64) | np.uint64(1)
-"""Of a sum modulo 2^64, which is faster than a CRC. They are odd, so that another word is another sum, and random, so
-that words which change places are noticed, too, but for once in 2^64."""
+_KEY = secrets.token_bytes(16)
+"""Of a checksum (GMAC, that of AES in Galois/counter mode), which is faster than a CRC: other bytes have another one,
+but for once in 2^100."""
 
 
 class ModelWatch:
@@ -49,8 +54,7 @@ class ModelWatch:
         self._sets: list[tuple[set[Any], frozenset[Any]]] = []
         self._globals: list[tuple[Mapping[str, Any], str, Any]] = []
         self._tensors: list[Tensor] = []
-        self._words: list[Array] = []  # those on the CPU, as 64-bit numbers
-        self._tails: list[memoryview] = []  # and the bytes that are left of them
+        self._bytes: list[memoryview] = []  # of those on the CPU
         self._others: list[Tensor | Array] = []  # whose bytes are not in one piece of memory here
         waiting: list[Any] = [every_module._global_forward_hooks, every_module._global_forward_pre_hooks, model]
         while waiting:
@@ -59,7 +63,9 @@ class ModelWatch:
                 self._seen[id(value)] = value
                 waiting += self._add(value)
         self._sizes = self._count()
-        self._places, self._sums = self._look(), self._read()
+        self._places = list(map(_place, self._tensors))
+        self._kinds = [(other.shape, other.dtype) for other in self._others]
+        self._sums = self._read()
 
     def unchanged(self) -> bool:
         """Whether all that was looked at is as it was."""
@@ -75,28 +81,22 @@ class ModelWatch:
         if any(members != held for members, held in self._sets):
             return False
         # First the places: only then is the memory that is read still there.
-        return self._look() == self._places and self._read() == self._sums
+        return (
+            all(map(eq, map(_place, self._tensors), self._places))
+            and [(other.shape, other.dtype) for other in self._others] == self._kinds
+            and self._read() == self._sums
+        )
 
     def _count(self) -> list[int]:
         return [*map(len, self._mappings), *map(len, self._lists)]
 
-    def _look(self) -> Any:
-        """What tensors say of themselves at once."""
-        tensors = self._tensors
-        return (
-            [tensor._version for tensor in tensors],
-            [tensor.data_ptr() for tensor in tensors],
-            [tensor.shape for tensor in tensors],
-            [tensor.stride() for tensor in tensors],
-            [tensor.dtype for tensor in tensors],
-            [(other.shape, other.dtype) for other in self._others],
-        )
-
-    def _read(self) -> list[int]:
-        """A checksum of the bytes of each."""
-        dot, weights = np.dot, _WEIGHTS
-        found = [dot(words, weights[: len(words)]) for words in self._words]
-        return found + [zlib.crc32(tail) for tail in self._tails] + [_checksum(other) for other in self._others]
+    def _read(self) -> list[int | bytes]:
+        """Checksums: one of all bytes that are in one piece, and those of the others."""
+        gmac = Cipher(algorithms.AES(_KEY), modes.GCM(bytes(12))).encryptor()
+        for content in self._bytes:
+            gmac.authenticate_additional_data(content)
+        gmac.finalize()
+        return [gmac.tag, *map(_checksum, self._others)]
 
     def _add(self, value: Any) -> Iterable[Any]:
         """Keep what a value is now; returns what is to be looked at because of it."""
@@ -125,12 +125,7 @@ class ModelWatch:
         if isinstance(value, Tensor) and tracked:
             self._tensors.append(value)
         if isinstance(value, Tensor) and tracked and value.device.type == "cpu" and value.numel() and _dense(value):
-            content = value.detach().as_strided((value.numel(),), (1,)).view(torch.uint8).numpy()
-            whole = len(content) // 8 * 8
-            words = content[:whole].view(np.uint64)
-            self._words += [words[start : start + len(_WEIGHTS)] for start in range(0, len(words), len(_WEIGHTS))]
-            if whole < len(content):
-                self._tails.append(content[whole:].data)
+            self._bytes.append(value.detach().as_strided((value.numel(),), (1,)).view(torch.uint8).numpy().data)
         else:
             self._others.append(value)
 
@@ -160,6 +155,11 @@ class ModelWatch:
                     self._globals.append((scope, name, scope[name]))
                     found += [scope[name]] if isinstance(scope[name], _CONTAINERS) else []
         return found
+
+
+def _place(tensor: Tensor) -> tuple[Any, ...]:
+    """What a tensor says of itself at once."""
+    return tensor._version, tensor.data_ptr(), tensor.shape, tensor.stride(), tensor.dtype
 
 
 def _names(code: types.CodeType) -> Iterator[str]:

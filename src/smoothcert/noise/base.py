@@ -91,9 +91,8 @@ class Noise(Described, ABC):
         By row only where `fill_rows` is at least as near as `draw`: who inherits from a noise and draws otherwise means
         to be drawn otherwise.
         """
-        of_draw, of_rows = (next(one for one in cls.__mro__ if name in vars(one)) for name in ("draw", "fill_rows"))
-        by_row = of_rows is not Noise and issubclass(of_rows, of_draw)
-        return BY_ROW if by_row and str(device).partition(":")[0] == "cpu" else BY_BLOCK
+        kind = device if isinstance(device, str) else device.type
+        return BY_ROW if _drawn_by_row(cls) and kind.partition(":")[0] == "cpu" else BY_BLOCK
 
     @abstractmethod
     def radius(self, p_lower: float, p_upper: float | None = None) -> float:
@@ -167,6 +166,12 @@ class Noise(Described, ABC):
         check_positive(self.strength_name, value)
         if self.levels is None and not 2.0**-149 <= value <= float(np.finfo(np.float32).max):
             raise InputError(f"{self.strength_name} must be a number that float32 can hold, got {value}")
+
+
+@lru_cache(maxsize=1024)
+def _drawn_by_row(kind: type[Noise]) -> bool:
+    of_draw, of_rows = (next(one for one in kind.__mro__ if name in vars(one)) for name in ("draw", "fill_rows"))
+    return of_rows is not Noise and issubclass(of_rows, of_draw)
 
 
 @lru_cache(maxsize=1024)
