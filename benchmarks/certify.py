@@ -2,12 +2,15 @@
 
 In one interleaved run per model: a loop as in Cohen et al.'s code, ART (pip install 'smoothcert[bench]'), every backend
 of ours end to end, with exact noise on the grid, and the bare forward pass of that backend with the same batch and
-workers on ready noise, which is the limit. Weights are random; batch-norm has the statistics of noisy batches.
+workers on ready noise, which is the limit. Ours has draws for whole calls of all workers: what the last call of a short
+run loses is no matter of the rate. Weights are random; batch-norm has the statistics of noisy batches.
 `--growth` instead shows that evaluations per second depend neither on n, nor on the number of inputs, nor on the number
 of members of an ensemble.
 """
 
 import argparse
+import dataclasses
+import math
 import platform
 import time
 import warnings
@@ -19,6 +22,7 @@ from statistics import median
 
 import numpy as np
 import torch
+from overhead import BareCall
 from torch import Tensor, nn
 
 import smoothcert as sc
@@ -93,37 +97,41 @@ def art(model: nn.Module, x: Tensor) -> Rate:
     return rate
 
 
+def whole_calls(g: sc.Smoothed, inputs: Tensor, draws: float) -> sc.Fixed:
+    """About so many draws of all inputs together, in whole calls of all workers."""
+    compiled, procedure = g.compile(inputs.shape[1:]), sc.Fixed()
+    unit = math.lcm(compiled.rows * compiled.workers, len(inputs))
+    least = 2 * procedure.n0 * len(inputs)
+    count = max(round(draws / unit), -(-least // unit))
+    return dataclasses.replace(procedure, n=count * unit // len(inputs) - procedure.n0)
+
+
 def ours(g: sc.Smoothed, inputs: Tensor, guess: float) -> Rate:
     """Certification end to end, with as many draws as the last rate fills the time with."""
     last = [guess]
 
     def rate(seconds: float) -> float:
-        n = max(256, int(last[0] * seconds / len(inputs)))
+        procedure = whole_calls(g, inputs, last[0] * seconds)
         begin = time.perf_counter()
-        certificates = g.certify(inputs, sc.Fixed(n=n))
+        certificates = g.certify(inputs, procedure)
         last[0] = sum(c.draws for c in certificates) / (time.perf_counter() - begin)
         return last[0]
 
     return rate
 
 
-@torch.inference_mode()
-def processor_share(g: sc.Smoothed, inputs: Tensor, draws: int, seconds: float) -> float:
-    """Processor time of a row of the bare pass, over that of a draw: what wall time cannot tell on a busy machine."""
-    compiled, before = g.compile(inputs.shape[1:]), torch.get_num_threads()
-    x, own, rows, begin = compiled.task.probe(), time.process_time(), 0, time.perf_counter()
-    certificates = g.certify(inputs, sc.Fixed(n=max(256, draws // len(inputs))))
-    per_draw = (time.process_time() - own) / sum(c.draws for c in certificates)
-    torch.set_num_threads(1)
-    run = compiled.executable.new_runner()
-    run(x.clone())
-    own, begin = time.thread_time(), time.perf_counter()
-    while not rows or time.perf_counter() - begin < seconds:
-        run(x.clone())
-        rows += len(x)
-    per_row = (time.thread_time() - own) / rows
-    torch.set_num_threads(before)
-    return per_row / per_draw
+def processor_share(g: sc.Smoothed, inputs: Tensor, rate: float, seconds: float) -> float:
+    """Processor time of a row of the bare pass, over that of a draw: what wall time cannot tell on a busy machine.
+
+    By the same workers, who share caches and memory.
+    """
+    compiled, own = g.compile(inputs.shape[1:]), time.process_time()
+    draws = sum(c.draws for c in g.certify(inputs, whole_calls(g, inputs, rate * seconds)))
+    per_draw, own = (time.process_time() - own) / draws, time.process_time()
+    calls = draws // compiled.rows
+    with sc.Threads(compiled.workers).open(compiled) as session:
+        session.map([BareCall(compiled.task.probe())] * calls)
+    return (time.process_time() - own) / (calls * compiled.rows) / per_draw
 
 
 def smoothed(model: nn.Module, spec: Architecture, backend: str) -> sc.Smoothed:
@@ -159,7 +167,7 @@ def contestants(
         measure = partial(throughput, compiled.executable, compiled.task, compiled.workers)
         guess = measure(0.3)
         rates[name] = ours(g, inputs, guess)
-        shares[name] = partial(processor_share, g, inputs, int(guess))
+        shares[name] = partial(processor_share, g, inputs, guess)
         rates[f"{name}, bare"] = measure
     return rates, starts, shares
 

@@ -28,7 +28,7 @@ from smoothcert.procedures import Conversation
 from smoothcert.procedures.certificate import Answered
 
 Result = TypeVar("Result", bound=Answered)
-SMALLEST_CALL, SMALL_STEP, STEP = 16, 8, 32  # rows; smaller calls, and finer steps, cost more than they save
+SMALLEST_CALL = 16  # rows; smaller calls cost more than they save
 
 
 @dataclass
@@ -38,10 +38,12 @@ class Found:
     Args:
         packed: whether draws of several requests may share a call; None: not known yet.
         sizes: by number of rows, whether calls of so many give the same scores to the last bit.
+        wanted: numbers of rows that would have suited once: what is wanted again is worth a look.
     """
 
     packed: bool | None = None
     sizes: dict[int, bool] = field(default_factory=dict)
+    wanted: set[int] = field(default_factory=set)
 
 
 Checked = WeakKeyDictionary[Compiled, Found]
@@ -154,7 +156,7 @@ class Drawing:
             seed=self.seed,
             rows_per_call=self.compiled.rows,
             packed=packed,
-            call_rows=lambda rows, busy: self._call_rows(session, rows, may_look=not (busy or first_call)),
+            call_rows=lambda rows, may_look: self._call_rows(session, rows, may_look=may_look and not first_call),
             num_classes=self.compiled.num_classes,
             ahead=packed and not isinstance(self.compiled.model, Ensemble),  # it is counted what members are asked
             member_calls=member_calls,
@@ -196,14 +198,16 @@ class Drawing:
     def _call_rows(self, session: Session, rows: int, *, may_look: bool) -> int:
         """In a call of how many rows so many may be run; whether a number will do is found out once.
 
-        Not at the first call: who asks once would pay more for finding out than is won.
+        Not the first time: who asks once would pay more for finding out than is won.
         """
-        compiled, sizes = self.compiled, self.checked[self.compiled].sizes
+        compiled, found = self.compiled, self.checked[self.compiled]
         if not compiled.padded:
             return rows
-        wanted = call_size(rows)
-        if may_look and wanted < compiled.rows and wanted not in sizes and len(sizes) < compiled.executable.sizes:
-            (sizes[wanted],) = session.map([SplitCheck(wanted)])
+        size, sizes = max(SMALLEST_CALL, rows), found.sizes
+        if may_look and size < compiled.rows and size not in sizes and len(sizes) < compiled.executable.sizes:
+            if size in found.wanted:
+                (sizes[size],) = session.map([SplitCheck(size)])
+            found.wanted.add(size)
         return min([size for size, same in sizes.items() if same and size >= rows], default=compiled.rows)
 
     def _noises(self, session: Session, batch: Tensor) -> Iterable[Noise]:
@@ -224,9 +228,3 @@ class Drawing:
         if self.weighing is None:
             return None
         return tuple(self.weighing.weights(self._members, x, noise, self.seed, self.compiled.threads))
-
-
-def call_size(rows: int) -> int:
-    """Rows of a call for at least so many: of few numbers, because each must be looked at before."""
-    step = SMALL_STEP if rows <= 2 * STEP else STEP
-    return max(SMALLEST_CALL, -(-rows // step) * step)

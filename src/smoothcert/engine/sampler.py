@@ -143,8 +143,8 @@ class Sampler:
         packed: whether a row gets the same scores, to the last bit, at any place and in any company. Only then do draws
             of several requests share a call, and is a request cut where it suits. Else every request is run by itself,
             in full calls and a rest, so that what a row's company is follows from what was asked for.
-        call_rows: of packed draws, told how many rows a batch has, and whether somebody is at work: in a call of how
-            many rows may they be run, with the same scores to the last bit? At least so many.
+        call_rows: of packed draws, told how many rows a batch has, and whether there is time to look at the model: in
+            a call of how many rows may they be run, with the same scores to the last bit? At least so many.
         num_classes: of the scores.
         ahead: whether draws may be made ahead: packed ones, of a model whose evaluations nobody counts.
         member_calls: counts evaluations of an ensemble's members.
@@ -207,7 +207,8 @@ class _Queue(Generic[Answer]):
         if not asked + ahead:
             return None
         rows = share = min(full, -(-(asked + ahead) // parts))
-        size = full if share == full else sampler.call_rows(share, under_way > 0)
+        # Where the rest of a call is filled ahead, smaller calls are not worth looking for.
+        size = full if share == full else sampler.call_rows(share, not (under_way or ahead))
         if not asked and size > ahead:
             return None  # nobody waits for it, and it would not even be full
         if size == full:  # a full call takes as long for a few rows
