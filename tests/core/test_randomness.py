@@ -111,7 +111,7 @@ def test_no_counter_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bytes] = []
     once = RowStream._encrypt
 
-    def noting(self: RowStream, counters: np.ndarray[Any, Any], scratch: Scratch) -> np.ndarray[Any, Any]:
+    def noting(self: RowStream, counters: np.ndarray[Any, Any], scratch: Scratch | None = None) -> Any:
         flat = counters.reshape(-1, 2)
         seen.extend(self.key + row.tobytes() for row in flat)
         return once(self, counters, scratch)

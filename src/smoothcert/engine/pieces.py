@@ -7,6 +7,7 @@ time, and gets the same votes.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -103,7 +104,8 @@ class Batch:
             assert isinstance(sized, EnsembleRunner)
             sized = sized.with_weights(own)
         # The caller's autocast would reach only some threads; a model in another precision says so by itself.
-        with torch.autocast(device.type, enabled=False), naming_batch_size(self.rows_per_call, compiled.shape):
+        plain = torch.autocast(device.type, enabled=False) if torch.is_autocast_enabled(device.type) else nullcontext()
+        with plain, naming_batch_size(self.rows_per_call, compiled.shape):
             noisy = self._draw(device)
             if len(noisy) <= self.rows_per_call:
                 scores = score(sized, noisy, classes)

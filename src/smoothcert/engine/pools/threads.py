@@ -55,7 +55,7 @@ class _ThreadSession(Session):
 
     @property
     def in_flight(self) -> int:
-        return self._threads.count + 1
+        return 2 * self._threads.count  # a next one for each: the caller may be late, as it must wait for Python's lock
 
     def submit(self, work: Work[Result]) -> Future[Result]:
         future = self._threads.submit(self._compiled, work)
