@@ -9,6 +9,8 @@ Near p0 either test may miss by chance, so images on which they differ are liste
 
 import argparse
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from statistics import mean, median
 
@@ -18,6 +20,9 @@ from scipy import stats
 from torch import Tensor, nn
 
 import smoothcert as sc
+from smoothcert.core.model import Model
+from smoothcert.engine import Compiled
+from smoothcert.engine.pieces import Batch, Counts
 from smoothcert.stats import lower_bound
 
 N0, ALPHA, BATCHES = 100, 0.001, (400, 1000)
@@ -61,6 +66,23 @@ def fastest(loops: list[Loop], x: Tensor) -> Loop:
         return time.perf_counter() - begin
 
     return min(loops, key=seconds)
+
+
+@contextmanager
+def counted_rows() -> Iterator[list[int]]:
+    """The rows of every call of the model, those included that are padded or made ahead and never asked for."""
+    rows, once = list[int](), Batch.run
+
+    def run(batch: Batch, compiled: Compiled, runner: Model) -> Counts:
+        drawn = sum(piece.rows for piece in batch.pieces)
+        rows.append(-(-drawn // batch.rows_per_call) * batch.rows_per_call if compiled.padded else drawn)
+        return once(batch, compiled, runner)
+
+    Batch.run = run  # type: ignore[method-assign]
+    try:
+        yield rows
+    finally:
+        Batch.run = once  # type: ignore[method-assign]
 
 
 def compare(right: list[bool], fixed: dict[int, bool], looped: dict[int, bool]) -> None:
@@ -108,9 +130,10 @@ def main() -> None:
             label, radius = loop.certify(x[row], options.n)
             theirs.append(time.perf_counter() - begin)
             looped[row] = bool(label == labels[row] and radius >= options.radius)
-        begin = time.perf_counter()
-        certificates = g.certify(x, procedure)
-        ours.append(time.perf_counter() - begin)
+        with counted_rows() as rows:
+            begin = time.perf_counter()
+            certificates = g.certify(x, procedure)
+            ours.append(time.perf_counter() - begin)
     begin = time.perf_counter()
     compared = range(0, len(x), max(1, len(x) // (options.compared or len(x))))
     fixed = dict(zip(compared, g.certify(x[list(compared)], sc.Fixed(n=options.n)), strict=True))
@@ -123,6 +146,7 @@ def main() -> None:
     print(f"{len(x)} images of {data.name}, r = {options.radius:g}, sigma = {options.sigma:g}, {cores} cores")
     print(f"certified accuracy at r: {100 * mean(right):.1f}%; ", end="")
     print(f"draws per image: mean {mean(draws):.0f}, median {median(draws):.0f} (Cohen: {options.n + N0})")
+    print(f"the calls of the last round had {sum(rows)} rows for {sum(draws)} draws")
     compare(right, fixed_right, looped)
     needed = noise.required_p(options.radius)
     for row in (row for row, found in fixed_right.items() if right[row] != found):

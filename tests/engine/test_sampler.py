@@ -135,6 +135,8 @@ def test_progress_counts_every_draw_and_answers_come_as_they_are_ready() -> None
 def test_a_wish_for_nothing_is_refused() -> None:
     with pytest.raises(InputError, match="n must be at least 1"):
         Ask("bound", 0)
+    with pytest.raises(InputError, match="further must be 0"):
+        Ask("bound", 1, further=-1)
 
 
 def test_between_answers_the_callers_threads_are_the_callers() -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import math
 import random
+from collections import Counter, deque
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import ClassVar
@@ -239,10 +240,18 @@ def _draw_recorded(part: Part, data: Dataset, on_draws: Progress) -> Iterator[tu
     """Every record with the answers to its own asks; records that asked for the same are drawn together."""
     alike: dict[tuple[Ask, ...], list[Record]] = {}
     for record in part.records:
-        asks = tuple(Ask(purpose, tally.draws, part.beta) for purpose, tally in drawn_certificate(record).answers)
-        alike.setdefault(asks, []).append(record)
+        alike.setdefault(_asks(drawn_certificate(record), part.beta), []).append(record)
     for asks, group in alike.items():
         yield from certify_records(group, part.smoothed, data, _Recorded(asks), on_draws)
+
+
+def _asks(recorded: Certificate, beta: float | None) -> tuple[Ask, ...]:
+    """What a recorded conversation asked for; what it asked for later may be drawn ahead."""
+    asks, later = deque[Ask](), Counter[str]()
+    for purpose, tally in reversed(recorded.answers):
+        asks.appendleft(Ask(purpose, tally.draws, beta, later[purpose]))
+        later[purpose] += tally.draws
+    return tuple(asks)
 
 
 def _moved(old: Certificate, again: Certificate) -> int:

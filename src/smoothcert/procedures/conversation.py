@@ -33,7 +33,8 @@ class Ask:
 
     def __post_init__(self) -> None:
         check_draws("n", self.n)
-        check_draws("further", self.further, smallest=0)
+        if self.further < 0:
+            raise InputError(f"further must be 0 or a number of draws, got {self.further}")
 
 
 CHOOSE, BOUND = "choose", "bound"  # purposes: the class is chosen on draws that never bound it
