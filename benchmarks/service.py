@@ -43,6 +43,7 @@ def main() -> None:
     parser.add_argument("--arch", default="lenet")
     parser.add_argument("--n", type=int, default=1_000)
     parser.add_argument("--radius", type=float, default=None, help="sequential, instead of fixed")
+    parser.add_argument("--answers-per-key", type=int, default=10**7, help="what a key answered is kept until the next")
     options = parser.parse_args()
     procedure: Procedure = Fixed(n=options.n)
     if options.radius is not None:
@@ -58,7 +59,7 @@ def main() -> None:
             target=serve, args=(model,),
             kwargs={
                 "procedure": procedure, "out": Path(folder) / "out", "door": Door(port=0), "say": lambda _: None,
-                "limits": Limits(rate=1e9, answers_per_key=10**7), "log": lambda _: None,
+                "limits": Limits(rate=1e9, answers_per_key=options.answers_per_key), "log": lambda _: None,
                 "on_start": lambda *found: started.put(found),
             },
         )  # fmt: skip
