@@ -18,6 +18,7 @@ from smoothcert.engine.routed_parts import (
     OwnPredict,
     RoutedCompiled,
     Smoothing,
+    all_smoothed,
     check_parts,
     describe_parts,
     noise_at,
@@ -76,12 +77,12 @@ class Routed:
     ) -> None:
         split_level(Predict(), router_share)
         how, given = Smoothing(noise, num_classes, seed, pool), dict(sorted(members.items()))
-        self._strengths, self._share = tuple(map(float, given)), float(router_share)
-        self._smoothing, self._models, self._smoothed = how, given, dict[float, Smoothed]()
+        self._strengths, self._share, self._smoothing = tuple(map(float, given)), float(router_share), how
+        self._models, self._smoothed = given, dict[float, Smoothed]()
         if isinstance(router, Smoothed) or any(isinstance(part, Smoothed) for part in given.values()):
             how.refuse()
-            check_parts(router, given)
-            self._router, self._smoothed = router, given
+            self._router, self._smoothed = all_smoothed(router, given)
+            check_parts(self._router, self._smoothed)
             return
         self._router = how.router(router, self._strengths)
         if num_classes is not None:
@@ -164,8 +165,7 @@ class Routed:
 
     def describe(self, x: Inputs | None = None) -> dict[str, Any]:
         """What identifies the classifier: the router's description, every member's, and a fingerprint of the whole."""
-        if x is not None:
-            self._batch(x)
+        self._smooth(None if x is None else self._router.as_batch(x)[:1])
         return self._description(self._router.describe(x), [member.describe(x) for member in self._members])
 
     def check(self, x: Inputs) -> None:

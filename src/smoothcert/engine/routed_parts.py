@@ -79,14 +79,25 @@ class Smoothing:
                 raise InputError(f"{name} is that of each Smoothed already; leave it out, or give models as they are")
 
 
-def check_parts(router: Smoothed, members: Mapping[float, Smoothed]) -> None:
-    """Refuse what is not one classifier: other noises, classes or seeds; and what has a noise per input already."""
-    for name, part in {"router": router, **{f"the member {s}": member for s, member in members.items()}}.items():
+def all_smoothed(
+    router: Smoothed | Model, members: Mapping[float, Smoothed | Model]
+) -> tuple[Smoothed, dict[float, Smoothed]]:
+    """Parts that are smoothed already; one that is not is refused."""
+    found: list[Smoothed] = []
+    names = ["the router", *(f"the member {strength}" for strength in members)]
+    for name, part in zip(names, [router, *members.values()], strict=True):
         if not isinstance(part, Smoothed):
             raise InputError(
                 f"{name} of Routed is a {type(part).__name__} and others are Smoothed; give all as models, or all as "
                 "Smoothed"
             )
+        found.append(part)
+    return found[0], dict(zip(members, found[1:], strict=True))
+
+
+def check_parts(router: Smoothed, members: Mapping[float, Smoothed]) -> None:
+    """Refuse what is not one classifier: other noises, classes or seeds; and what has a noise per input already."""
+    for name, part in {"router": router, **{f"the member {s}": member for s, member in members.items()}}.items():
         if part.search is not None or part.weights is not None or part.memory is not None:
             raise InputError(
                 f"{name} of Routed must have one noise and one set of weights for all inputs, and no memory; leave "
