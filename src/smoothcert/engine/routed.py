@@ -19,6 +19,7 @@ from smoothcert.engine.routed_parts import (
     RoutedCompiled,
     Smoothing,
     all_smoothed,
+    by_member,
     check_parts,
     describe_parts,
     noise_at,
@@ -29,6 +30,7 @@ from smoothcert.engine.smoothed import Smoothed
 from smoothcert.noise import Noise
 from smoothcert.procedures import Certificate, Certificates, Fixed, Predict, Prediction, Procedure
 from smoothcert.procedures.routed import (
+    Answer,
     Chosen,
     OfRouter,
     join,
@@ -215,12 +217,11 @@ class Routed:
             for row, route in enumerate(routes)
             if route.abstained
         }
-        for number, rows in self._by_member(routes).items():
+        chosen = {row: route for row, route in enumerate(routes) if not route.abstained}
+        for number, rows in by_member(chosen).items():
             answers = self._members[number].predict(rows_of(batch, rows), of_member)
             for row, answer in zip(rows, answers, strict=True):
-                joined = join_predictions(
-                    procedure, shares, routes[row], answer, Chosen(self.noise.strength_name, self._strengths[number])
-                )
+                joined = join_predictions(procedure, shares, routes[row], answer, self._chosen(routes[row]))
                 found[row] = dataclasses.replace(joined, classifier=parts.description)
         return [found[row] for row in range(len(batch))]
 
@@ -233,10 +234,7 @@ class Routed:
         return sum(part.fixed_draws() for part in split_level(procedure, self._share))
 
     def check_reachable(self, batch: Tensor, procedure: Procedure) -> None:
-        """Refuse what the router, or all members, could never show; a member that cannot abstains where it is chosen.
-
-        Nothing is drawn for it.
-        """
+        """Refuse what the router, or all members, could never show; one member that cannot abstains where chosen."""
         of_router, of_member = split_level(procedure, self._share)
         if why := unreachable(of_router, self._router.noise.for_inputs(batch)):
             raise InputError(f"the router cannot do it: {why}")
@@ -254,37 +252,36 @@ class Routed:
         on_draws: Callable[[int], None],
     ) -> Iterator[tuple[int, Certificate]]:
         """What comes of each input, given what the router said of it."""
-        for row, route in routes.items():
-            if route.abstained:
-                yield row, self._whole(join(procedure, route, None, None), batch[row], 0, parts)
-        for number, rows in self._by_member([routes[row] for row in range(len(batch))]).items():
-            member, words = self._members[number], Chosen(self.noise.strength_name, self._strengths[number])
-            asked = []
-            for row in rows:
-                if why := why_not(of_member, noise_at(member, batch[row])):
-                    joined = join(procedure, routes[row], None, words, why_not=why)
-                    yield row, self._whole(joined, batch[row], number, parts)
-                else:
-                    asked.append(row)
-            if not asked:
-                continue
-            answers = member.certifying(
+        unasked = {row: self.unasked(procedure, batch[row], route, parts) for row, route in routes.items()}
+        yield from ((row, answer) for row, answer in unasked.items() if answer is not None)
+        rest = {row: route for row, route in routes.items() if unasked[row] is None}
+        for number, asked in by_member(rest).items():
+            answers = self._members[number].certifying(
                 rows_of(batch, asked), of_member, on_draws=on_draws, compiled=parts.members[number]
             )
             for place, answer in answers:
-                row = asked[place]
-                joined = join(procedure, routes[row], answer, words)
-                yield row, dataclasses.replace(joined, classifier=parts.description)
+                yield asked[place], self.joined(procedure, routes[asked[place]], answer, parts)
 
-    def _by_member(self, routes: Sequence[Certificate | Prediction]) -> dict[int, list[int]]:
-        """The rows that each member was chosen for."""
-        found: dict[int, list[int]] = {}
-        for row, route in enumerate(routes):
-            if not route.abstained:
-                found.setdefault(route.label, []).append(row)
-        return dict(sorted(found.items()))
+    def unasked(self, procedure: Procedure, x: Tensor, route: Certificate, parts: RoutedCompiled) -> Certificate | None:
+        """The answer to one input where the router abstains, or whom it chose can never show it; None: ask that one."""
+        if route.abstained:
+            return self._whole(join(procedure, route, None, None), x, 0, parts)
+        _, of_member = split_level(procedure, self._share)
+        why = why_not(of_member, noise_at(self._members[route.label], x))
+        found = join(procedure, route, None, self._chosen(route), why_not=why)
+        return self._whole(found, x, route.label, parts) if why else None
 
-    def _whole(self, answer: Any, x: Tensor, number: int, parts: RoutedCompiled) -> Any:
+    def joined(
+        self, procedure: Procedure, route: Certificate, member: Certificate, parts: RoutedCompiled
+    ) -> Certificate:
+        """The answer to one input, from that of the router and of the member that it chose."""
+        found = join(procedure, route, member, self._chosen(route))
+        return dataclasses.replace(found, classifier=parts.description)
+
+    def _chosen(self, route: Certificate | Prediction) -> Chosen:
+        return Chosen(self.noise.strength_name, self._strengths[route.label])
+
+    def _whole(self, answer: Answer, x: Tensor, number: int, parts: RoutedCompiled) -> Answer:
         """An answer without a draw of a member, with all that is said of those with one."""
         noise = noise_at(self._members[number], x)
         return dataclasses.replace(

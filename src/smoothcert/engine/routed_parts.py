@@ -16,7 +16,7 @@ from smoothcert.engine.compiled import Compiled
 from smoothcert.engine.pools import Pool
 from smoothcert.engine.smoothed import Smoothed
 from smoothcert.noise import Gaussian, Noise
-from smoothcert.procedures import Predict, Procedure
+from smoothcert.procedures import Certificate, Predict, Prediction, Procedure
 from smoothcert.procedures.routed import own_draws, routed_fingerprint, unreachable
 
 KIND = "routed"
@@ -150,6 +150,14 @@ class OwnPredict(Predict):
     def predict(self) -> Any:
         """As ever."""
         return own_draws(super().predict())
+
+
+def by_member(routes: Mapping[int, Certificate | Prediction]) -> dict[int, list[int]]:
+    """The rows that each member was chosen for, given what the router said of each."""
+    found: dict[int, list[int]] = {}
+    for row in sorted(routes):
+        found.setdefault(routes[row].label, []).append(row)
+    return dict(sorted(found.items()))
 
 
 def rows_of(batch: Tensor, rows: Sequence[int]) -> Tensor:
