@@ -71,7 +71,7 @@ def train(
     router: Router = False,
     model: Members = [],  # noqa: B006
     label_draws: LabelDraws = 16,
-    label_neighbours: Neighbours = None,
+    label_neighbours: Neighbours = 10,
 ) -> None:
     """Train by a recipe. Under torchrun, all processes train one model together."""
     from smoothcert.workflows.choices import PoolChoice
@@ -103,9 +103,8 @@ def train(
 
 def _train_router(
     recipe: Any, models: list[Path], out: Path, data: str | None, data_root: Path | None, seed: int, draws: int,
-    neighbours: int | None, device: str | None, save_every: float,
+    neighbours: int, device: str | None, save_every: float,
 ) -> None:  # fmt: skip
-    from smoothcert.workflows.route_labels import NEIGHBOURS
     from smoothcert.workflows.routing import members_of
     from smoothcert.workflows.terminal import terminal_observer
     from smoothcert.workflows.train_router import train_router
@@ -113,7 +112,7 @@ def _train_router(
     with terminal_observer() as observer:
         found = train_router(
             recipe, members_of(models), out=out, data=data, data_root=data_root, seed=seed, draws=draws, device=device,
-            neighbours=NEIGHBOURS if neighbours is None else neighbours, save_every=save_every, observer=observer,
+            neighbours=neighbours, save_every=save_every, observer=observer,
         )  # fmt: skip
     say(f"{'trained' if found.new else 'already trained'}: {found.model}; {found.sentence}")
     members = " ".join(f"--model {model}" for model in models)

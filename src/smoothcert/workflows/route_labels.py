@@ -20,7 +20,7 @@ AT_ONCE = 64  # inputs that are looked at together
 CLAMP = 1e-4
 """Mean scores count as at most 1 - 1e-4, which is about what 100 000 draws can show: without a limit the widest noise
 would be best wherever all draws agree."""
-NEIGHBOURS = 20
+NEIGHBOURS = 10
 DIRECTIONS = 64
 """In which neighbours are measured: distances along so many random directions are right to about a tenth."""
 OWN = 1e-6  # what an input's own radius counts where its neighbourhood is undecided
