@@ -32,6 +32,10 @@ def plan_text(name: str, scale: str | None, sweeps: Sequence[str] = ()) -> str:
         f"{chosen.study.citation}; scale {chosen.scale} of {', '.join(chosen.study.scale)}",
     ]
     lines += [f"train {folder}: seeds {', '.join(map(str, seeds))}" for folder, (_, seeds) in chosen.trainings.items()]
+    lines += [
+        f"train {router.folder}: a router between {', '.join(f'{sigma:g}' for sigma, _ in router.routes)}"
+        for router in chosen.routers
+    ]
     if chosen.trainings:
         cost = (
             "at a cost nobody measured"

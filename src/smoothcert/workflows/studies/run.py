@@ -19,13 +19,17 @@ from smoothcert.training.recipes import Recipe
 from smoothcert.training.recipes.recipe import IMAGES
 from smoothcert.workflows.choices import PoolChoice
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, Task, task
+from smoothcert.workflows.route_labels import NEIGHBOURS
 from smoothcert.workflows.seeds import train_seeds
 from smoothcert.workflows.sources import open_data, using_out
-from smoothcert.workflows.studies.certifying import Where, alone, pass_of, procedure_of, runs_of
+from smoothcert.workflows.studies.certifying import Where, alone, pass_of, procedure_of, routed_files, runs_of
+from smoothcert.workflows.studies.given import take_trained
 from smoothcert.workflows.studies.plan import Member, Plan, Row, draws_per_second, plan, shares
 from smoothcert.workflows.studies.study import Study, load_study
 from smoothcert.workflows.studies.sweep import swept
-from smoothcert.workflows.studies.table import Table, tabulate
+from smoothcert.workflows.studies.table import Table
+from smoothcert.workflows.studies.tabulate import tabulate
+from smoothcert.workflows.train_router import train_router
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ def study(
     device: str | None = None,
     jobs: int | None = None,
     pool: Pool | PoolChoice | None = None,
+    trained: Sequence[str | Path] = (),
     observer: Observer = SILENT,
 ) -> Table:
     """Train, certify and tabulate the rows of a study into the folder `out`; the same call again goes on.
@@ -63,6 +68,8 @@ def study(
         device: default: the best there is.
         jobs: trainings side by side. Default: as many as cores; 1 on a GPU.
         pool: where certificates are drawn; a `Ray` cluster also trains.
+        trained: checkpoints, and folders with trainings: networks with the recipe, seed and data of one of the study
+            are taken from there instead of being trained.
         observer: hears how far all of it is. It also goes into the file progress.log of the folder.
     """
     chosen = plan(swept(source if isinstance(source, Study) else load_study(source), sweeps), scale)
@@ -73,6 +80,8 @@ def study(
     with (out / ".lock").open("a") as file:
         lock(file, out, busy=f"{out} is being worked on by another process; wait for it or stop it")
         _claim(out, chosen)
+        for taken in take_trained(chosen, trained, out, data_root):
+            observer.message(f"trained before: {taken}")
         steps = _steps(chosen, where)
         total = round(sum(step.seconds for step in steps)) + 1
         with task(Observers(observer, LogFile(out / LOG)), "study", total=total) as under_way:
@@ -144,6 +153,20 @@ class _Inside(Observer):
 
 
 def _steps(chosen: Plan, where: Where) -> list[Step]:
+    steps = [*_trainings(chosen, where), *_routers(chosen, where)]
+    size = len(open_data(_data(chosen), "test", root=where.data_root, called="the data of the study"))
+    runs = runs_of(chosen, where.out)
+    for one in chosen.passes():
+        paths = [path for row in chosen.rows for path in runs[row.cell.name] if one.folder in path.parts]
+        if not all(map(_complete, paths)):
+            steps.append(_certifying(one.members, one.row, pass_of(one, where), size))
+    for row in chosen.rows:
+        if not shares(row) and not all(map(_complete, runs[row.cell.name])):
+            steps.append(_certifying(row.members, row, alone(row, where), size))
+    return steps
+
+
+def _trainings(chosen: Plan, where: Where) -> list[Step]:
     steps = []
     for folder, (recipe, seeds) in chosen.trainings.items():
         hours = _core_hours(recipe, _data(chosen), where)
@@ -158,15 +181,26 @@ def _steps(chosen: Plan, where: Where) -> list[Step]:
             )  # fmt: skip
 
         steps.append(Step(f"train {folder}", 60.0 if hours is None else 3600 * hours * len(seeds), train))
-    size = len(open_data(_data(chosen), "test", root=where.data_root, called="the data of the study"))
-    runs = runs_of(chosen, where.out)
-    for one in chosen.passes():
-        paths = [path for row in chosen.rows for path in runs[row.cell.name] if one.folder in path.parts]
-        if not all(map(_complete, paths)):
-            steps.append(_certifying(one.members, one.row, pass_of(one, where), size))
-    for row in chosen.rows:
-        if not shares(row) and not all(map(_complete, runs[row.cell.name])):
-            steps.append(_certifying(row.members, row, alone(row, where), size))
+    return steps
+
+
+def _routers(chosen: Plan, where: Where) -> list[Step]:
+    steps = []
+    for router in chosen.routers:
+        path = router.path(where.out).parent
+        if Folder(path).model.exists() or router.recipe is None:
+            continue
+        hours = _core_hours(router.recipe, _data(chosen), where)
+
+        def train(observer: Observer, router: Member = router, path: Path = path) -> object:
+            assert router.recipe is not None
+            return train_router(
+                router.recipe, routed_files(router, where.out), out=path, data=_data(chosen), seed=router.seed,
+                neighbours=NEIGHBOURS if router.neighbours is None else router.neighbours,
+                data_root=where.data_root, device=where.device, observer=observer,
+            )  # fmt: skip
+
+        steps.append(Step(f"train {router.folder}", 60.0 if hours is None else 3600 * hours, train))
     return steps
 
 
