@@ -106,10 +106,9 @@ class Table:
         said = row.published or Published()
         spread = "" if row.deviation is None else f" ± {up(row.deviation, DIGITS)}"
         ends = "-".join(radius_ends(row.acr.interval))
-        accuracy = [
-            f"{down(100 * ours.value, 1)}" + (f" [{said.accuracy[place]:g}]" if place < len(said.accuracy) else "")
-            for place, ours in enumerate(row.accuracy)
-        ]
+        theirs = ["" if share == "-" else f" [{share:g}]" for share in said.accuracy]
+        theirs += [""] * (len(row.accuracy) - len(theirs))
+        accuracy = [f"{down(100 * ours.value, 1)}{beside}" for ours, beside in zip(row.accuracy, theirs, strict=True)]
         return [
             f"{down(row.acr.value, DIGITS)}{spread} ({ends})",
             "" if said.acr is None else f"[{said.acr:g}]",
