@@ -12,12 +12,8 @@ from pathlib import Path
 from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.training.recipes import RECIPES, Recipe
-from smoothcert.training.recipes.recipe import IMAGES_PER_CORE_SECOND
 from smoothcert.workflows.recipes import adapted
 from smoothcert.workflows.studies.study import Cell, Certification, Members, Scale, Study
-
-UNKNOWN_RATE = 1000.0  # noisy inputs per second and core through a network that nobody measured
-FORWARD = 3.0  # times as fast as a step of training
 
 
 @dataclass(frozen=True)
@@ -28,6 +24,7 @@ class Member:
     seed: int
     folder: str  # below `trained`
     file: str = ""
+    start: Member | None = None  # whose weights it goes on with, if its recipe tunes a trained model
 
     def path(self, out: Path) -> Path:
         """Where its checkpoint is, or will be."""
@@ -98,14 +95,19 @@ class Plan:
 
     @property
     def trainings(self) -> dict[str, tuple[Recipe, list[int]]]:
-        """Seeds of each recipe, by folder."""
+        """Seeds of each recipe, by folder; what others go on with comes first."""
         found: dict[str, tuple[Recipe, list[int]]] = {}
-        for member in (member for row in self.rows for member in row.members):
+        members = [member for row in self.rows for member in row.members]
+        for member in [*(member.start for member in members if member.start is not None), *members]:
             if member.recipe is not None:
                 _, seeds = found.setdefault(member.folder.rpartition("/")[0], (member.recipe, []))
                 if member.seed not in seeds:
                     seeds.append(member.seed)
         return found
+
+    def start_of(self, folder: str) -> Member | None:
+        """What the network of that folder goes on with."""
+        return next((one.start for row in self.rows for one in row.members if one.folder == folder), None)
 
     def passes(self) -> list[Pass]:
         """Rows whose members are the first ones of a larger ensemble's share its pass, if their settings are the same.
@@ -124,13 +126,6 @@ class Plan:
             if (number, aggregation) not in place.wanted:
                 place.wanted.append((number, aggregation))
         return found
-
-    @property
-    def core_hours(self) -> float | None:
-        """About how long one core takes to train all of it; None where nobody knows."""
-        hours = [(recipe.core_hours, len(seeds)) for recipe, seeds in self.trainings.values()]
-        known = [each * count for each, count in hours if each is not None]
-        return sum(known) if len(known) == len(hours) else None
 
 
 def shares(row: Row) -> bool:
@@ -189,11 +184,19 @@ def _row(study: Study, cell: Cell, scale: Scale) -> Row:
 
 def _members(some: Members, sigma: float, scale: Scale) -> list[Member]:
     recipe = recipe_of(some, sigma, scale)
-    folder = recipe.name
-    changed = adapted(recipe.name).to_json() != recipe.to_json()
-    if changed:
-        folder += "-" + hashlib.sha256(json.dumps(recipe.to_json(), sort_keys=True).encode()).hexdigest()[:8]
-    return [Member(recipe, seed, f"{folder}/seed{seed}") for seed in some.seeds]
+    folder = _folder(recipe)
+    if recipe.tunes is None:
+        return [Member(recipe, seed, f"{folder}/seed{seed}") for seed in some.seeds]
+    first = adapted(recipe.tunes, [f"architecture={recipe.architecture}"])
+    starts = [Member(first, seed, f"{_folder(first)}/seed{seed}") for seed in some.seeds]
+    return [Member(recipe, start.seed, f"{folder}/seed{start.seed}", start=start) for start in starts]
+
+
+def _folder(recipe: Recipe) -> str:
+    if RECIPES[recipe.name] == recipe:
+        return recipe.name
+    digest = hashlib.sha256(json.dumps(recipe.to_json(), sort_keys=True).encode()).hexdigest()
+    return f"{recipe.name}-{digest[:8]}"
 
 
 def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
@@ -212,15 +215,4 @@ def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
         late = {k: recipe.objective[k] for k in ("warmup", "deferred_until") if recipe.objective.get(k)}
         changes += [f"objective.{key}={round(value * epochs / recipe.epochs)}" for key, value in late.items()]
         changes += [] if recipe.ds2 is None else [f"ds2.start={round(recipe.ds2['start'] * epochs / recipe.epochs)}"]
-    return adapted(recipe, changes, epochs=epochs)
-
-
-def draws_per_second(members: Sequence[Member]) -> float:
-    """About how many noisy inputs one core puts through all members in a second."""
-    rates = [
-        FORWARD * IMAGES_PER_CORE_SECOND.get(member.recipe.architecture, UNKNOWN_RATE / FORWARD)
-        if member.recipe is not None
-        else UNKNOWN_RATE
-        for member in members
-    ]
-    return 1 / sum(1 / rate for rate in rates)
+    return adapted(recipe, changes, epochs=epochs) if changes or epochs is not None else recipe
