@@ -17,6 +17,7 @@ from smoothcert.workflows.each import AggregationChoice
 from smoothcert.workflows.observer import Observer
 from smoothcert.workflows.procedure_choice import ProcedureChoice
 from smoothcert.workflows.studies.plan import Member, Pass, Plan, Row, fits, shares
+from smoothcert.workflows.studies.study import Certification
 
 HOLD_OUT = 1000  # inputs that settle an order or weights
 
@@ -38,9 +39,8 @@ class Where:
         return self.pool if name == "ray" else None
 
 
-def procedure_of(row: Row) -> ProcedureChoice:
-    """How the row is certified."""
-    how = row.certification
+def procedure_of(how: Certification) -> ProcedureChoice:
+    """How rows that say so are certified."""
     return ProcedureChoice(
         how.procedure, how.radius, how.n, how.n0, how.alpha, how.beta, stages=how.stages, bound=how.bound
     )
@@ -52,7 +52,7 @@ def _options(row: Row, where: Where) -> dict[str, Any]:
     return {
         "data": row.data,
         "noise": NoiseChoice(how.noise, row.cell.sigma, values=how.values),
-        "procedure": procedure_of(row),
+        "procedure": procedure_of(how),
         "subset": Subset(how.start, how.every, how.limit),
         "seed": how.seed,
         "backend": how.backend,

@@ -9,9 +9,9 @@ from functools import cache
 from smoothcert.datasets import Subset
 from smoothcert.training.recipes import Recipe
 from smoothcert.training.recipes.recipe import IMAGES
-from smoothcert.workflows.procedure_choice import ProcedureChoice
 from smoothcert.workflows.studies.certifying import procedure_of
 from smoothcert.workflows.studies.plan import Member, Plan, Row, shares
+from smoothcert.workflows.studies.study import Certification
 
 TO_TRAIN_ON = IMAGES | {"digits": 1_297, "mnist5k": 4_000}
 TO_CERTIFY = {
@@ -61,15 +61,15 @@ def training_hours(recipe: Recipe, images: int | None) -> float | None:
 def certifying_seconds(members: Sequence[Member], row: Row, size: int) -> float:
     """Of a row whose members are these, on its part of so many inputs; at most, if its procedure may stop early."""
     how = row.certification
-    draws = float(_most_draws(procedure_of(row)))
+    draws = float(_most_draws(how))
     if how.search is not None:  # a step goes forward and back
         draws += FORWARD * (how.search.steps or 0) * (how.search.draws or 1)
     return inputs_of(row, size) * draws / _draws_per_second(members)
 
 
 @cache
-def _most_draws(procedure: ProcedureChoice) -> int:
-    return procedure.resolve().most_draws()
+def _most_draws(how: Certification) -> int:
+    return procedure_of(how).resolve().most_draws()
 
 
 def inputs_of(row: Row, size: int) -> int:

@@ -64,10 +64,11 @@ def _row(row: Row) -> str:
 
 def _costs(chosen: Plan) -> str:
     found = cost(chosen)
-    if not chosen.trainings:
-        return f"nothing is trained; certifying takes about {_hours(found.certifying)} core-hours"
-    return f"training takes about {_hours(found.training)} core-hours, certifying {_hours(found.certifying)}"
+    training = f"training {_hours(found.training)}, " if chosen.trainings else ""
+    return f"core-hours at this scale: {training}certifying {_hours(found.certifying)}"
 
 
 def _hours(hours: float | None) -> str:
-    return "?" if hours is None else f"{float(f'{hours:.2g}'):,g}"
+    if hours is None:
+        return "unknown"
+    return f"{float(f'{hours:.2g}'):,g}" if hours >= 0.01 else "under 0.01"

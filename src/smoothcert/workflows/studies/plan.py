@@ -187,7 +187,7 @@ def _members(some: Members, sigma: float, scale: Scale) -> list[Member]:
     folder = _folder(recipe)
     if recipe.tunes is None:
         return [Member(recipe, seed, f"{folder}/seed{seed}") for seed in some.seeds]
-    first = adapted(recipe.tunes, [f"architecture={recipe.architecture}"])
+    first = _at_scale(RECIPES.find(recipe.tunes), [*_network(some, scale), *scale.set], scale)
     starts = [Member(first, seed, f"{_folder(first)}/seed{seed}") for seed in some.seeds]
     return [Member(recipe, start.seed, f"{folder}/seed{start.seed}", start=start) for start in starts]
 
@@ -204,14 +204,19 @@ def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
     method = scale.methods.get(some.method, some.method)
     strength = sigma if some.sigma is None else some.sigma
     name = scale.recipe.format(method=method, sigma=f"{strength:.2f}")
-    changes = [*scale.set, *some.set]
-    if some.network:
-        changes.insert(0, f"architecture={scale.networks.get(some.network, some.network)}")
     if name not in RECIPES:
         raise InputError(f"there is no recipe {name}; smoothcert recipes lists them")
+    return _at_scale(RECIPES[name], [*_network(some, scale), *scale.set, *some.set], scale)
+
+
+def _network(some: Members, scale: Scale) -> list[str]:
+    return [f"architecture={scale.networks.get(some.network, some.network)}"] if some.network else []
+
+
+def _at_scale(recipe: Recipe, changes: list[str], scale: Scale) -> Recipe:
+    """With other values, and the epochs of the scale: warm-ups and delays keep their share of the training."""
     epochs = None if any(change.startswith("epochs=") for change in changes) else scale.epochs
-    recipe = RECIPES[name]
-    if epochs is not None:  # warm-ups and delays keep their share of the training
+    if epochs is not None:
         late = {k: recipe.objective[k] for k in ("warmup", "deferred_until") if recipe.objective.get(k)}
         changes += [f"objective.{key}={round(value * epochs / recipe.epochs)}" for key, value in late.items()]
         changes += [] if recipe.ds2 is None else [f"ds2.start={round(recipe.ds2['start'] * epochs / recipe.epochs)}"]

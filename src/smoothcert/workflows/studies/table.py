@@ -94,7 +94,7 @@ class Table:
         return [
             "ACR",
             "published ACR",
-            f"against {self.baseline or 'baseline'}",
+            "against the baseline" if "{sigma}" in self.baseline else f"against {self.baseline}",
             *at,
             "training",
             "parameters",
@@ -114,7 +114,7 @@ class Table:
             "" if said.acr is None else f"[{said.acr:g}]",
             "" if row.difference is None else _difference(row.difference),
             *accuracy,
-            "" if row.training_seconds is None else f"{row.training_seconds / 60:.1f} min",
+            "" if row.training_seconds is None else _time(row.training_seconds),
             "" if row.parameters is None else f"{row.parameters:,}",
             "" if row.flops is None else f"{row.flops / 1e6:,.1f} M",
         ]
@@ -122,27 +122,41 @@ class Table:
     @property
     def caption(self) -> str:
         """What the numbers are."""
-        return (
-            f"{self.citation}; here at the scale {self.scale}. In square brackets: published, on the paper's own data, "
-            "networks and images. ACR with its 95% interval over images like these; ± is the deviation over seeds. "
-            "Differences are paired by image. FLOPs: two per multiplication and addition, of one image."
+        said = any(row.published for row in self.rows)
+        seeds = any(row.deviation is not None for row in self.rows)
+        each = (
+            f": {self.baseline.replace('{sigma}', 'S')} for the rows of sigma S" if "{sigma}" in self.baseline else ""
+        )
+        return " ".join(
+            [
+                f"{self.citation}; here at the scale {self.scale}.",
+                *(["In square brackets: published, on the paper's own data, networks and images."] if said else []),
+                "ACR with its 95% interval over images like these"
+                + ("; ± is the deviation over seeds." if seeds else "."),
+                *([f"Differences are paired by image{each}."] if self.baseline else []),
+                "FLOPs: two per multiplication and addition, of one image.",
+            ]
         )
 
     def markdown(self) -> str:
         """For documents."""
-        titles = ["", *self.titles()]
-        lines = [f"# {self.title}", "", _line(titles), _line(["---", *["---:"] * (len(titles) - 1)])]
-        lines += [_line([row.name, *self.cells(row)]) for row in self.rows]
+        columns = self._columns()
+        lines = [f"# {self.title}", "", _line(["", *columns]), _line(["---", *["---:"] * len(columns)])]
+        lines += [_line([row.name, *(some[i] for some in columns.values())]) for i, row in enumerate(self.rows)]
         lines += ["", self.caption, *(f"\n{note}" for note in self._remarks())]
         return "\n".join(lines) + "\n"
 
     def for_terminal(self) -> FittingTable:
         """For a terminal of any width."""
-        cells = [self.cells(row) for row in self.rows]
-        columns = [Column(title, [Text(row[i]) for row in cells]) for i, title in enumerate(self.titles())]
-        columns = [column for column in columns if any(cell.plain for cell in column.cells)]
+        columns = [Column(title, [Text(cell) for cell in cells]) for title, cells in self._columns().items()]
         caption = "\n".join([self.caption, *self._remarks()])
         return FittingTable([Text(row.name) for row in self.rows], columns, title=self.title, caption=caption)
+
+    def _columns(self) -> dict[str, list[str]]:
+        """Cells by title, without the columns that have nothing in them."""
+        rows = [self.cells(row) for row in self.rows]
+        found = {title: [row[i] for row in rows] for i, title in enumerate(self.titles())}
+        return {title: cells for title, cells in found.items() if any(cells)}
 
     def _remarks(self) -> list[str]:
         inputs = sorted({row.inputs for row in self.rows})
@@ -153,6 +167,12 @@ class Table:
             if row.published is not None and row.published.more
         ]
         return [f"Inputs: {'; '.join(inputs)}.", *costs, *more, *self.notes]
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def tabulate(plan: Plan, out: Path, runs: Mapping[str, Sequence[Path]]) -> Table:
@@ -235,9 +255,9 @@ def _by_index(results: Sequence[Results]) -> dict[int, float]:
 
 
 def _training(row: Row, out: Path) -> float | None:
-    """Seconds of all members, from their logs."""
+    """Seconds of all members and of what they go on with, from their logs."""
     total = 0.0
-    for member in row.members:
+    for member in [*(one.start for one in row.members if one.start is not None), *row.members]:
         log = member.path(out).parent / "log.jsonl"
         if member.recipe is None or not log.exists():
             return None
