@@ -85,5 +85,5 @@ def _seconds_of_rows(plan: Plan, size: int) -> list[float]:
 
 def _draws_per_second(members: Sequence[Member]) -> float:
     """About how many noisy inputs one core puts through all members in a second."""
-    rates = [member.recipe and member.recipe.rate for member in members]
+    rates = [None if member.recipe is None else member.recipe.rate for member in members]
     return 1 / sum(1 / (UNKNOWN_RATE if rate is None else FORWARD * rate) for rate in rates)

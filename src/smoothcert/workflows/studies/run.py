@@ -156,7 +156,8 @@ def _steps(chosen: Plan, where: Where) -> list[Step]:
         # One that goes on with a trained model goes on with that of its own seed.
         for some in [seeds] if recipe.tunes is None else [[seed] for seed in left]:
             start = chosen.start_of(f"{folder}/seed{some[0]}")
-            run = partial(_train, recipe, some, path, start and start.path(where.out), _data(chosen), where)
+            init = None if start is None else start.path(where.out)
+            run = partial(_train, recipe, some, path, init, _data(chosen), where)
             seconds = 60.0 if hours is None else 3600 * hours
             steps.append(Step(f"train {folder}", seconds * len({*some} & {*left}), run))
     size = len(open_data(_data(chosen), "test", root=where.data_root, called="the data of the study"))
