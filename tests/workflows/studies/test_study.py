@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 import smoothcert as sc
+from smoothcert.core.plugins import load_plugin
 from smoothcert.models.networks.registry import ARCHITECTURES
 from smoothcert.noise.ascent import searchable
 from smoothcert.training.recipes.build import objective_of
@@ -295,6 +296,144 @@ def test_a_study_from_training_to_the_table(file: Path, tmp_path: Path, done_bef
     other = file.rename(tmp_path / "other.toml")
     with pytest.raises(sc.InputError, match="holds the study small at the scale digits"):
         sc.study(other, out=out)
+
+
+ROUTED = """
+title = "Routed"
+citation = "none"
+radii = [0.1]
+baseline = "small"
+
+[certify]
+n = 100
+limit = 4
+
+[scale.digits]
+recipe = "mnist-lenet-{method}-{sigma}-fast"
+data = "digits"
+epochs = 1
+set = ["architecture=perceptron", "batch_size=500", "chunk=500"]
+
+[[cell]]
+name = "small"
+method = "gaussian"
+sigma = 0.25
+seeds = [0, 1]
+
+[[cell]]
+name = "wide"
+method = "gaussian"
+sigma = 0.5
+
+[[cell]]
+name = "oracle"
+oracle = ["small", "wide"]
+
+[[cell]]
+name = "routed"
+method = "consistency"
+sigma = 0.5
+neighbours = 3
+routes = [{ method = "gaussian", sigma = 0.25, seeds = [0, 1] }, { method = "gaussian", sigma = 0.5 }]
+
+[[cell]]
+name = "pairs"
+method = "gaussian"
+sigma = 0.25
+seeds = [0, 1, 2, 3]
+aggregation = "softmax-voting"
+groups = 2
+
+[[cell]]
+name = "pairs, weights per input"
+method = "gaussian"
+sigma = 0.25
+seeds = [0, 1, 2, 3]
+aggregation = "softmax-voting"
+groups = 2
+baseline = "pairs"
+certify = { own_weights = { method = "ratio", draws = 10 } }
+
+[[cell]]
+name = "signed weights"
+method = "gaussian"
+sigma = 0.25
+seeds = [0, 1]
+aggregation = "soft-voting"
+weights = "signed"
+"""
+
+
+@pytest.fixture(scope="module")
+def routed_study(forgotten: None, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+    load_plugin(Path(__file__).parents[2] / "plugins" / "my_architecture.py")
+    folder = tmp_path_factory.mktemp("routed")
+    (folder / "routed.toml").write_text(ROUTED)
+    return folder, sc.study(folder / "routed.toml", out=folder / "out", jobs=1)
+
+
+def test_a_study_with_a_router_an_oracle_and_groups(routed_study: tuple[Path, Any]) -> None:
+    folder, table = routed_study
+    rows = {row.name: row for row in table.rows}
+    runs = runs_of(plan(load_study(folder / "routed.toml")), folder / "out")
+    assert {name: len(paths) for name, paths in runs.items()} == {
+        "small": 2, "wide": 1, "routed": 1, "pairs": 2, "pairs, weights per input": 2, "signed weights": 1
+    }  # fmt: skip
+    assert all(sc.Run.open(path).verify().holds for paths in runs.values() for path in paths)
+    routed = sc.Run.open(runs["routed"][0])
+    assert routed.config.routing is not None
+    assert routed.config.routing.strengths == (0.25, 0.5)
+    assert [member.members for member in routed.config.routing.members] == [2, 1]
+    (router,) = plan(load_study(folder / "routed.toml")).routers
+    assert sc.load_model(router.path(folder / "out")).details["routes"]["neighbours"] == 3
+    alone = [sc.Run.open(runs[name][0]).results() for name in ("small", "wide")]
+    assert rows["oracle"].acr.value == pytest.approx(
+        sc.analysis.average_certified_radius(sc.analysis.oracle(alone).records)
+    )
+    assert any("for each input the result with the largest correct radius" in said for said in rows["oracle"].cost)
+    assert any("if every choice held everywhere" in said for said in rows["routed"].cost)
+    assert any(note.startswith("oracle: ACR +") for note in table.notes)
+    assert rows["pairs"].deviation is not None
+    assert rows["pairs, weights per input"].difference is not None
+    assert (rows["small"].draws, rows["small"].evaluations) == (200, 200)
+    assert (rows["pairs"].draws, rows["pairs"].evaluations) == (200, 400)
+    assert rows["pairs, weights per input"].evaluations == pytest.approx(420, abs=200)  # a weight of 0 is not asked
+    assert rows["routed"].draws is not None
+    assert 200 <= rows["routed"].draws <= 400
+
+
+def test_networks_that_were_trained_before_are_taken(routed_study: tuple[Path, Any], tmp_path: Path) -> None:
+    folder, table = routed_study
+    again = sc.study(folder / "routed.toml", out=tmp_path / "out", trained=[folder / "out" / "trained"], jobs=1)
+    assert _numbers(again) == _numbers(table)
+    old, new = (
+        sorted((place / "trained").glob("*gaussian*/*/model.safetensors"))
+        for place in (folder / "out", tmp_path / "out")
+    )
+    assert len(old) == 5
+    assert [file.read_bytes() for file in old] == [file.read_bytes() for file in new]
+    log = (tmp_path / "out" / "progress.log").read_text()
+    assert "train mnist-lenet-gaussian" not in log
+    with pytest.raises(sc.InputError, match="has no network with the recipe, seed and data of one of this study"):
+        sc.study(folder / "routed.toml", out=tmp_path / "other", trained=["zoo:mnist-0.50"])
+    with pytest.raises(sc.InputError, match="does not exist; give a checkpoint, or a folder of trainings"):
+        sc.study(folder / "routed.toml", out=tmp_path / "third", trained=[tmp_path / "none"])
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "sentence"),
+    [
+        ("groups = 2", "groups = 3", "has 4 members, which are not 3 equal groups"),
+        ("neighbours = 3", "seeds = [0, 1]", "one seed for its router, and a sigma for each"),
+        ('baseline = "pairs"', 'baseline = "none"', "is compared with 'none', which is no row"),
+        ('oracle = ["small", "wide"]', 'oracle = ["small", "none"]', "'none' and others, which is no row"),
+        ("seeds = [0, 1]\n\n", "seeds = [0, 1]\nneighbours = 3\n\n", "neighbours, which go with routes"),
+    ],
+)
+def test_what_cannot_be_is_one_sentence(tmp_path: Path, old: str, new: str, sentence: str) -> None:
+    (tmp_path / "routed.toml").write_text(ROUTED.replace(old, new, 1))
+    with pytest.raises(sc.InputError, match=sentence):
+        load_study(tmp_path / "routed.toml")
 
 
 class _NoSteps(Observer):

@@ -43,9 +43,11 @@ class Cost:
 def cost(plan: Plan) -> Cost:
     """What the study costs at its scale, from the sizes of its data sets: nothing is opened."""
     data = plan.rows[0].data
+    trainings = [(recipe, len(seeds)) for recipe, seeds in plan.trainings.values()]
+    trainings += [(router.recipe, 1) for router in plan.routers if router.recipe is not None]
     trained = [
-        None if (hours := training_hours(recipe, TO_TRAIN_ON.get(data))) is None else hours * len(seeds)
-        for recipe, seeds in plan.trainings.values()
+        None if (hours := training_hours(recipe, TO_TRAIN_ON.get(data))) is None else hours * count
+        for recipe, count in trainings
     ]
     size = TO_CERTIFY.get(data)
     certified = None if size is None else sum(_seconds_of_rows(plan, size)) / 3600

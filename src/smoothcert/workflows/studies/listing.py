@@ -44,8 +44,12 @@ def plan_text(name: str, scale: str | None, sweeps: Sequence[str] = ()) -> str:
         f"core-hours without a GPU at each scale: {', '.join(costs_of(study))}",
         *([] if not study.scale[chosen.scale].about else [study.scale[chosen.scale].about]),
         *(f"train {folder}: seeds {', '.join(map(str, seeds))}" for folder, (_, seeds) in chosen.trainings.items()),
+        *(
+            f"train {router.folder}: a router between {', '.join(f'{sigma:g}' for sigma, _ in router.routes)}"
+            for router in chosen.routers
+        ),
         *(_row(row) for row in chosen.rows),
-        *(f"row {cell.name}: the best of {', '.join(cell.envelope)}" for cell in chosen.envelopes),
+        *(f"row {cell.name}: the best of {', '.join(cell.best_of)}" for cell in chosen.envelopes),
         *(f"left out: {reason}" for reason in chosen.left_out),
         *study.notes,
         _costs(chosen),

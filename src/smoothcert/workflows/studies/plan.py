@@ -6,7 +6,7 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from smoothcert.core.described import plain
@@ -25,6 +25,18 @@ class Member:
     folder: str  # below `trained`
     file: str = ""
     start: Member | None = None  # whose weights it goes on with, if its recipe tunes a trained model
+    routes: tuple[tuple[float, tuple[Member, ...]], ...] = ()  # of a router: by strength, those who vote there
+    neighbours: int | None = None  # of a router's labels; None: the default
+
+    @property
+    def first(self) -> tuple[Member, ...]:
+        """What is trained before it."""
+        return tuple(member for _, some in self.routes for member in some)
+
+    @property
+    def networks(self) -> tuple[Member, ...]:
+        """What its recipes train, in order; a router is trained apart, after all of it."""
+        return self.first or ((self,) if self.start is None else (self.start, self))
 
     def path(self, out: Path) -> Path:
         """Where its checkpoint is, or will be."""
@@ -49,7 +61,9 @@ class Row:
     def classifiers(self) -> list[tuple[tuple[Member, ...], str]]:
         """What is certified for it: the ensemble, or each member by itself."""
         if self.cell.aggregation:
-            return [(self.members, self.cell.aggregation)]
+            size = len(self.members) // self.cell.groups
+            groups = [self.members[i : i + size] for i in range(0, len(self.members), size)]
+            return [(group, self.cell.aggregation) for group in groups]
         return [((member,), "") for member in self.members]
 
     @property
@@ -91,14 +105,13 @@ class Plan:
     scale: str
     rows: tuple[Row, ...]
     left_out: tuple[str, ...]  # rows, with the reason
-    envelopes: tuple[Cell, ...] = ()
+    envelopes: tuple[Cell, ...] = ()  # and oracles
 
     @property
     def trainings(self) -> dict[str, tuple[Recipe, list[int]]]:
         """Seeds of each recipe, by folder; what others go on with comes first."""
         found: dict[str, tuple[Recipe, list[int]]] = {}
-        members = [member for row in self.rows for member in row.members]
-        for member in [*(member.start for member in members if member.start is not None), *members]:
+        for member in (one for row in self.rows for known in row.members for one in known.networks):
             if member.recipe is not None:
                 _, seeds = found.setdefault(member.folder.rpartition("/")[0], (member.recipe, []))
                 if member.seed not in seeds:
@@ -108,6 +121,15 @@ class Plan:
     def start_of(self, folder: str) -> Member | None:
         """What the network of that folder goes on with."""
         return next((one.start for row in self.rows for one in row.members if one.folder == folder), None)
+
+    @property
+    def routers(self) -> list[Member]:
+        """Each once; they are trained after the others."""
+        found: list[Member] = []
+        for member in (member for row in self.rows for member in row.members if member.routes):
+            if member not in found:
+                found.append(member)
+        return found
 
     def passes(self) -> list[Pass]:
         """Rows whose members are the first ones of a larger ensemble's share its pass, if their settings are the same.
@@ -131,7 +153,8 @@ class Plan:
 def shares(row: Row) -> bool:
     """Whether its draws can be those of other rows, too."""
     how = row.certification
-    return how.procedure == "fixed" and how.search is None and not how.memory and not row.own_file
+    own = how.search is not None or how.own_weights is not None or how.memory or row.own_file
+    return how.procedure == "fixed" and not own and not row.cell.routes
 
 
 def fits(one: Pass, members: tuple[Member, ...], row: Row) -> bool:
@@ -152,11 +175,12 @@ def plan(study: Study, scale: str | None = None) -> Plan:
             left_out.append(f"{cell.name}: only at the scale {' and '.join(cell.only)}")
             continue
         size = sum(len(members.seeds) for members in cell.all_members)
+        size //= cell.groups
         if at.most_members is not None and cell.aggregation and size > at.most_members:
             left_out.append(f"{cell.name}: {size} members, and the scale {name} has at most {at.most_members}")
             continue
         try:
-            if cell.envelope:
+            if cell.best_of:
                 envelopes.append(cell)
             else:
                 rows.append(_row(study, cell, at))
@@ -166,9 +190,9 @@ def plan(study: Study, scale: str | None = None) -> Plan:
         raise InputError(f"{study.name} has no row at the scale {name}; take another --scale")
     there = {row.cell.name for row in rows}
     left_out += [
-        f"{cell.name}: not all rows that it is the best of" for cell in envelopes if not there >= {*cell.envelope}
+        f"{cell.name}: not all rows that it is the best of" for cell in envelopes if not there >= {*cell.best_of}
     ]
-    whole = tuple(cell for cell in envelopes if there >= {*cell.envelope})
+    whole = tuple(cell for cell in envelopes if there >= {*cell.best_of})
     return Plan(study, name, tuple(rows), tuple(left_out), whole)
 
 
@@ -179,7 +203,20 @@ def _row(study: Study, cell: Cell, scale: Scale) -> Row:
     if cell.model:
         return Row(cell, (Member(None, 0, "", cell.model),), how, scale.data)
     members = tuple(member for some in cell.all_members for member in _members(some, cell.sigma, scale))
+    if cell.routes:
+        members = (_router(members[0], cell, scale),)
     return Row(cell, members, how, scale.data)
+
+
+def _router(plain: Member, cell: Cell, scale: Scale) -> Member:
+    """The network as a router of these routes, in a folder of its own."""
+    routes = tuple(
+        sorted((some.sigma, tuple(_members(some, some.sigma, scale))) for some in cell.routes if some.sigma is not None)
+    )
+    about = [[(sigma, [member.folder for member in some]) for sigma, some in routes], cell.neighbours]
+    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:8]
+    recipe, _, seed = plain.folder.rpartition("/")
+    return replace(plain, folder=f"{recipe}-router-{digest}/{seed}", routes=routes, neighbours=cell.neighbours)
 
 
 def _members(some: Members, sigma: float, scale: Scale) -> list[Member]:

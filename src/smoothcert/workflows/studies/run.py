@@ -18,14 +18,18 @@ from smoothcert.training import Folder
 from smoothcert.training.recipes import Recipe
 from smoothcert.workflows.choices import PoolChoice
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, Task, task
+from smoothcert.workflows.route_labels import NEIGHBOURS
 from smoothcert.workflows.seeds import train_seeds
 from smoothcert.workflows.sources import open_data, using_out
-from smoothcert.workflows.studies.certifying import Where, alone, pass_of, runs_of
+from smoothcert.workflows.studies.certifying import Where, alone, pass_of, routed_files, runs_of
 from smoothcert.workflows.studies.cost import certifying_seconds, training_hours
+from smoothcert.workflows.studies.given import take_trained
 from smoothcert.workflows.studies.plan import Member, Plan, Row, plan, shares
 from smoothcert.workflows.studies.study import Study, load_study
 from smoothcert.workflows.studies.sweep import swept
-from smoothcert.workflows.studies.table import Table, tabulate
+from smoothcert.workflows.studies.table import Table
+from smoothcert.workflows.studies.tabulate import tabulate
+from smoothcert.workflows.train_router import train_router
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ def study(
     device: str | None = None,
     jobs: int | None = None,
     pool: Pool | PoolChoice | None = None,
+    trained: Sequence[str | Path] = (),
     observer: Observer = SILENT,
 ) -> Table:
     """Train, certify and tabulate the rows of a study into the folder `out`; the same call again goes on.
@@ -63,6 +68,8 @@ def study(
         device: default: the best there is.
         jobs: trainings side by side. Default: as many as cores; 1 on a GPU.
         pool: where certificates are drawn; a `Ray` cluster also trains.
+        trained: checkpoints, and folders with trainings: networks with the recipe, seed and data of one of the study
+            are taken from there instead of being trained.
         observer: hears how far all of it is. It also goes into the file progress.log of the folder.
     """
     chosen = plan(swept(source if isinstance(source, Study) else load_study(source), sweeps), scale)
@@ -73,6 +80,8 @@ def study(
     with (out / ".lock").open("a") as file:
         lock(file, out, busy=f"{out} is being worked on by another process; wait for it or stop it")
         _claim(out, chosen)
+        for taken in take_trained(chosen, trained, out, data_root):
+            observer.message(f"trained before: {taken}")
         steps = _steps(chosen, where)
         total = round(sum(step.seconds for step in steps)) + 1
         with task(Observers(observer, LogFile(out / LOG)), "study", total=total) as under_way:
@@ -145,21 +154,7 @@ class _Inside(Observer):
 
 
 def _steps(chosen: Plan, where: Where) -> list[Step]:
-    steps = []
-    for folder, (recipe, seeds) in chosen.trainings.items():
-        path = where.out / "trained" / folder
-        left = [seed for seed in seeds if not Folder(path / f"seed{seed}").model.exists()]
-        if not left:
-            continue
-        images = len(open_data(_data(chosen), "train", root=where.data_root, called="the data of the study"))
-        hours = training_hours(recipe, images)
-        # One that goes on with a trained model goes on with that of its own seed.
-        for some in [seeds] if recipe.tunes is None else [[seed] for seed in left]:
-            start = chosen.start_of(f"{folder}/seed{some[0]}")
-            init = None if start is None else start.path(where.out)
-            run = partial(_train, recipe, some, path, init, _data(chosen), where)
-            seconds = 60.0 if hours is None else 3600 * hours
-            steps.append(Step(f"train {folder}", seconds * len({*some} & {*left}), run))
+    steps = [*_trainings(chosen, where), *_routers(chosen, where)]
     size = len(open_data(_data(chosen), "test", root=where.data_root, called="the data of the study"))
     runs = runs_of(chosen, where.out)
     for one in chosen.passes():
@@ -170,6 +165,48 @@ def _steps(chosen: Plan, where: Where) -> list[Step]:
         if not shares(row) and not all(map(_complete, runs[row.cell.name])):
             steps.append(_certifying(row.members, row, alone(row, where), size))
     return steps
+
+
+def _trainings(chosen: Plan, where: Where) -> list[Step]:
+    steps = []
+    for folder, (recipe, seeds) in chosen.trainings.items():
+        path = where.out / "trained" / folder
+        left = [seed for seed in seeds if not Folder(path / f"seed{seed}").model.exists()]
+        if not left:
+            continue
+        hours = training_hours(recipe, _images(chosen, where))
+        # One that goes on with a trained model goes on with that of its own seed.
+        for some in [seeds] if recipe.tunes is None else [[seed] for seed in left]:
+            start = chosen.start_of(f"{folder}/seed{some[0]}")
+            init = None if start is None else start.path(where.out)
+            run = partial(_train, recipe, some, path, init, _data(chosen), where)
+            seconds = 60.0 if hours is None else 3600 * hours
+            steps.append(Step(f"train {folder}", seconds * len({*some} & {*left}), run))
+    return steps
+
+
+def _routers(chosen: Plan, where: Where) -> list[Step]:
+    steps = []
+    for router in chosen.routers:
+        path = router.path(where.out).parent
+        if Folder(path).model.exists() or router.recipe is None:
+            continue
+        hours = training_hours(router.recipe, _images(chosen, where))
+
+        def train(observer: Observer, router: Member = router, path: Path = path) -> object:
+            assert router.recipe is not None
+            return train_router(
+                router.recipe, routed_files(router, where.out), out=path, data=_data(chosen), seed=router.seed,
+                neighbours=NEIGHBOURS if router.neighbours is None else router.neighbours,
+                data_root=where.data_root, device=where.device, observer=observer,
+            )  # fmt: skip
+
+        steps.append(Step(f"train {router.folder}", 60.0 if hours is None else 3600 * hours, train))
+    return steps
+
+
+def _images(chosen: Plan, where: Where) -> int:
+    return len(open_data(_data(chosen), "train", root=where.data_root, called="the data of the study"))
 
 
 def _data(chosen: Plan) -> str:
