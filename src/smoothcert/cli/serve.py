@@ -43,46 +43,18 @@ SETTLED_BY_RUN = ("sigma", "noise", "norm", "values", "grid", "batch_size", "bac
 
 
 def serve(
-    context: typer.Context,
-    model: o.Model = [],  # noqa: B006
-    run: AsRun = None,
-    sigma: o.Strength = None,
-    noise: o.NoiseName = "gaussian",
-    norm: o.Norm = None,
-    values: o.Values = None,
-    grid: o.Grid = "auto",
-    router: r.Model = None,
-    router_sigma: r.Strength = None,
-    router_share: r.Share = 0.5,
-    procedure: Name = None,
-    radius: p.Radius = [],  # noqa: B006
-    n: p.N = None,
-    alpha: o.Alpha = 0.001,
-    memory: o.MemoryAt = None,
-    out: Out = None,
-    name: Called = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    token: Token = None,
-    tls_cert: Cert = None,
-    tls_key: TlsKey = None,
-    rotate_every: Rotate = 86_400.0,
-    queue: Queue = 256,
-    most_answers: Most = None,
-    deadline: Deadline = 60.0,
-    rate: Rate = 50.0,
-    most_body: Body = 8 * 2**20,
-    most_draws: Draws = 1_000_000,
-    batch_size: o.BatchSize = None,
-    device: o.Device = None,
-    workers: o.Workers = None,
-    pool: o.PoolName = "threads",
-    address: o.Address = None,
-    gpus_per_worker: o.GpusPerWorker = None,
-    backend: o.Backend = "eager",
-    calibration: o.Calibration = None,
+    context: typer.Context, model: o.Model = [], run: AsRun = None,  # noqa: B006
+    sigma: o.Strength = None, noise: o.NoiseName = "gaussian", norm: o.Norm = None, values: o.Values = None,
+    grid: o.Grid = "auto", router: r.Model = None, router_sigma: r.Strength = None, router_share: r.Share = 0.5,
+    procedure: Name = None, radius: p.Radius = [], n: p.N = None, alpha: o.Alpha = 0.001,  # noqa: B006
+    memory: o.MemoryAt = None, out: Out = None, name: Called = None, host: Host = "127.0.0.1", port: Port = 8000,
+    token: Token = None, tls_cert: Cert = None, tls_key: TlsKey = None, rotate_every: Rotate = 86_400.0,
+    queue: Queue = 256, most_answers: Most = None, deadline: Deadline = 60.0, rate: Rate = 50.0,
+    most_body: Body = 8 * 2**20, most_draws: Draws = 1_000_000, batch_size: o.BatchSize = None,
+    device: o.Device = None, workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     data_root: o.DataRoot = None,
-) -> None:
+) -> None:  # fmt: skip
     """Answer over HTTP with proofs: Open Inference Protocol, image files, a page, metrics."""
     if context.invoked_subcommand is not None:
         return

@@ -40,10 +40,7 @@ Members = Annotated[
 ]
 LabelDraws = Annotated[int, option("Of --router: noisy copies of each input behind its label.", "--label-draws")]
 Neighbours = Annotated[
-    int | None,
-    option(
-        "Of --router: inputs that each label is settled with; 1: each by itself. Default: 20.", "--label-neighbours"
-    ),
+    int, option("Of --router: inputs like it that each label is settled with; 1: it alone.", "--label-neighbours")
 ]
 Jobs = Annotated[int | None, option("Members trained side by side. Default: as many as cores; 1 on a GPU.")]
 

@@ -134,8 +134,9 @@ class Service:
             next(procedure.certify(self.noise))
 
     def _most_draws(self, procedure: Procedure) -> int:
-        routed = isinstance(self.smoothed, Routed)
-        return self.smoothed.most_draws(procedure) if routed else procedure.most_draws()
+        if isinstance(self.smoothed, Routed):
+            return self.smoothed.most_draws(procedure)
+        return procedure.most_draws()
 
     def ask(self, x: Tensor, procedure: Procedure, *, client: str) -> Ticket:
         """Take a question about one input, (...), that was checked; a procedure that was prepared.

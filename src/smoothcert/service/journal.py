@@ -78,7 +78,7 @@ class ServiceFolder(ChainedFolder[ServiceConfig]):
         own = dict(line["certificate"])
         shared = {"classifier": dict(self.config.classifier), "seed": seed, "key": self.config.key}
         if "route" in own:
-            own["route"] = {"classifier": dict(shared["classifier"]["router"]), "seed": seed} | own["route"]
+            own["route"] = {"classifier": dict(self.config.classifier["router"]), "seed": seed} | own["route"]
         return Certificate.from_json(shared | own)
 
 

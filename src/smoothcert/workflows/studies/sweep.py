@@ -35,5 +35,5 @@ def swept(study: Study, sweeps: Sequence[str]) -> Study:
 
 def _changed(cell: Cell, change: str) -> Cell:
     members = tuple(replace(some, set=(*some.set, change)) for some in cell.members)
-    new = {"name": f"{cell.name}, {change}", "set": (*cell.set, change), "baseline": ""}
-    return replace(cell, **new, members=members, published=None)
+    name = f"{cell.name}, {change}"
+    return replace(cell, name=name, set=(*cell.set, change), members=members, baseline="", published=None)
