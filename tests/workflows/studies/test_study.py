@@ -298,6 +298,49 @@ def test_a_study_from_training_to_the_table(file: Path, tmp_path: Path, done_bef
         sc.study(other, out=out)
 
 
+def test_killed_at_any_moment_it_goes_on_to_the_same_table(
+    file: Path, tmp_path: Path, done_before: tuple[Path, Any]
+) -> None:
+    _, whole = done_before
+    out = tmp_path / "killed"
+    code = f"import smoothcert as sc; sc.study({str(file)!r}, out={str(out)!r}, jobs=1)"
+    for seen in ("trained/*/seed0/model.safetensors", "certified/*/member-1/records.jsonl"):
+        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+        while process.poll() is None and not list(out.glob(seen)):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert list(out.glob("trained/*/seed0/model.safetensors"))
+    kept = next(out.glob("trained/*/seed0/model.safetensors"))
+    before = kept.stat().st_mtime_ns
+    table = sc.study(file, out=out, jobs=1)
+    assert kept.stat().st_mtime_ns == before, "what was trained is not trained again"
+    assert _numbers(table) == _numbers(whole)
+
+
+def _numbers(table: Any) -> Any:
+    return [(row.name, row.acr, row.accuracy, row.difference) for row in table.rows]
+
+
+def test_the_study_for_newcomers(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from smoothcert.cli import app
+
+    runner = CliRunner()
+    listed = runner.invoke(app, ["study"])
+    assert all(name in listed.stdout for name in ("digits", "Digits in seconds"))
+    shown = runner.invoke(app, ["study", "digits"])
+    assert "train mnist-lenet-gaussian-0.25-fast" in shown.stdout
+    assert "seeds 0, 1" in shown.stdout
+    assert "core-hours at this scale: training under 0.01, certifying under 0.01" in shown.stdout
+    refused = runner.invoke(app, ["study", "digits", "--scale", "full"])
+    assert refused.exit_code == 2
+    done = runner.invoke(app, ["study", "digits", "--out", str(tmp_path / "out"), "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    assert "soft voting of two" in done.stdout
+
+
 ROUTED = """
 title = "Routed"
 citation = "none"
@@ -441,46 +484,3 @@ class _NoSteps(Observer):
 
     def advanced(self, task: str, *, done: int, total: int | None, note: str) -> None:
         raise AssertionError(note)
-
-
-def test_killed_at_any_moment_it_goes_on_to_the_same_table(
-    file: Path, tmp_path: Path, done_before: tuple[Path, Any]
-) -> None:
-    _, whole = done_before
-    out = tmp_path / "killed"
-    code = f"import smoothcert as sc; sc.study({str(file)!r}, out={str(out)!r}, jobs=1)"
-    for seen in ("trained/*/seed0/model.safetensors", "certified/*/member-1/records.jsonl"):
-        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list(out.glob(seen)):
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert list(out.glob("trained/*/seed0/model.safetensors"))
-    kept = next(out.glob("trained/*/seed0/model.safetensors"))
-    before = kept.stat().st_mtime_ns
-    table = sc.study(file, out=out, jobs=1)
-    assert kept.stat().st_mtime_ns == before, "what was trained is not trained again"
-    assert _numbers(table) == _numbers(whole)
-
-
-def _numbers(table: Any) -> Any:
-    return [(row.name, row.acr, row.accuracy, row.difference) for row in table.rows]
-
-
-def test_the_study_for_newcomers(tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
-    from smoothcert.cli import app
-
-    runner = CliRunner()
-    listed = runner.invoke(app, ["study"])
-    assert all(name in listed.stdout for name in ("digits", "Digits in seconds"))
-    shown = runner.invoke(app, ["study", "digits"])
-    assert "train mnist-lenet-gaussian-0.25-fast" in shown.stdout
-    assert "seeds 0, 1" in shown.stdout
-    assert "core-hours at this scale: training under 0.01, certifying under 0.01" in shown.stdout
-    refused = runner.invoke(app, ["study", "digits", "--scale", "full"])
-    assert refused.exit_code == 2
-    done = runner.invoke(app, ["study", "digits", "--out", str(tmp_path / "out"), "--jobs", "1"])
-    assert done.exit_code == 0, done.output
-    assert "soft voting of two" in done.stdout
