@@ -20,8 +20,9 @@ from smoothcert.workflows.each import AggregationChoice
 from smoothcert.workflows.observer import Observer
 from smoothcert.workflows.studies import load_study, study_names
 from smoothcert.workflows.studies.certifying import procedure_of, runs_of
+from smoothcert.workflows.studies.cost import cost
 from smoothcert.workflows.studies.plan import plan
-from smoothcert.workflows.studies.study import Published
+from smoothcert.workflows.studies.study import Cell, Published
 from smoothcert.workflows.studies.sweep import swept
 
 SMALL = """
@@ -45,7 +46,7 @@ name = "Gaussian"
 method = "gaussian"
 sigma = 0.25
 seeds = [0, 1]
-published = { acr = 0.5, accuracy = [99.5], more = { hours = 1.5 } }
+published = { acr = 0.5, accuracy = ["-", 99.5], more = { hours = 1.5 } }
 
 [[cell]]
 name = "two, K = 1"
@@ -95,7 +96,7 @@ def test_every_study_of_the_package_can_be_planned_at_every_scale(name: str) -> 
             if row.cell.aggregation:
                 AggregationChoice.parse(row.cell.aggregation)
             noise = NoiseChoice(how.noise, row.cell.sigma, values=how.values).resolve({}, eight_bit=True)
-            procedure = procedure_of(row).resolve()
+            procedure = procedure_of(how).resolve()
             next(procedure.certify(noise))  # refuses radii that can never be shown
             if how.search is not None:
                 SearchChoice(how.search.method, how.search.steps, how.search.draws).resolve(procedure)
@@ -103,6 +104,9 @@ def test_every_study_of_the_package_can_be_planned_at_every_scale(name: str) -> 
         for recipe, _ in found.trainings.values():
             ARCHITECTURES.find(recipe.architecture)
             assert objective_of(recipe).noise.strength > 0
+        total = cost(found).total
+        assert total is not None, "a stranger sees what it costs before it is begun"
+        assert total > 0
     if study.baseline:
         assert any(cell.name == study.baseline.format(sigma=f"{cell.sigma:.2f}") for cell in study.cell)
 
@@ -138,6 +142,53 @@ def test_numbers_of_the_papers() -> None:
     assert row("ddrs-5", "Cohen-DS2, sigma 0.25, K = 900").accuracy[2:6] == (50.23, 25.57, 8.25, 2.83)
     assert row("ddrs-7", "SmoothAdv-DS2, sigma 0.25, K = 500").accuracy[4:7] == (23.16, 11.37, 0.04)
     assert row("ddrs-9", "MACER-DS2 (n = 1), sigma 0.50, K = 900").accuracy[5:] == (18.87, 12.29, 7.13, 3.69, 1.7, 0.51)
+    assert row("ddrs-6", "Cohen-DS2, sigma 1.00, K = 400").accuracy[6:] == (24.8, 21.2, 16.8, 11, 2)
+    assert row("ddrs-8", "SmoothAdv-DS2, sigma 0.50, K = 100").accuracy[4:7] == (48.2, 43, 7.8)
+    assert row("vrc-21", "radius 1, sigma 0.50").accuracy == ("-", "-", "-", "-", 30.2)
+    assert row("vrc-24", "Consistency, radius 0.75, stages 1000,110000").more == {"SampleRF": 1.52}
+
+
+def test_a_best_row_of_a_paper_follows_from_its_own_rows() -> None:
+    """DDRS prints the best of sigmas and K twice: in detail, and rounded to a decimal in its first tables."""
+    detail = {"Cohen": 4, "Cohen-DS": 4, "Cohen-DS2": 5, "SmoothAdv": 7, "SmoothAdv-DS": 7, "SmoothAdv-DS2": 7}
+    for method, number in (detail | {"MACER": 9, "MACER-DS": 9, "MACER-DS2 (n = 8)": 10}).items():
+        rows = [_said(cell) for cell in load_study(f"ddrs-{number}").cell if cell.name.startswith(f"{method}, ")]
+        short = method.removesuffix(" (n = 8)")
+        summary = load_study({"C": "ddrs-1", "S": "ddrs-2", "M": "ddrs-3"}[method[0]])
+        best = next(_said(cell) for cell in summary.cell if cell.name == f"best of {short}")
+        found = [max(at) for at in zip(*rows, strict=True)]
+        assert best == pytest.approx(found[: len(best)], abs=0.0601), method
+    for number in (6, 8):
+        study = load_study(f"ddrs-{number}")
+        for cell in (cell for cell in study.cell if cell.envelope):
+            rows = [_said(one) for one in study.cell if one.name in cell.envelope]
+            assert [max(at) for at in zip(*rows, strict=True)][:10] == _said(cell), cell.name
+
+
+def _said(cell: Cell) -> list[float]:
+    assert cell.published is not None
+    return [float(share) for share in cell.published.accuracy]
+
+
+def test_studies_are_listed_in_the_order_of_the_tables() -> None:
+    names = study_names()
+    assert names.index("ddrs-2") < names.index("ddrs-10") < names.index("macer-1") < names.index("macer-2")
+
+
+def test_what_a_recipe_goes_on_with_is_trained_first(file: Path) -> None:
+    file.write_text(
+        SMALL.replace('"mnist-lenet-{method}-{sigma}-fast"', '"mnist-lenet-{method}-{sigma}"')
+        .replace('method = "gaussian"', 'method = "macer-tune"', 1)
+        .replace("sigma = 0.25", "sigma = 0.5")
+    )
+    found = plan(load_study(file))
+    assert [(folder.rpartition("-")[0], seeds) for folder, (_, seeds) in found.trainings.items()] == [
+        ("mnist-lenet-gaussian-0.50", [0, 1]),
+        ("mnist-lenet-macer-tune-0.50", [0, 1]),
+    ]
+    start = found.start_of(found.rows[0].members[1].folder)
+    assert start == found.rows[1].members[1], "that of its own seed, which other rows have, too"
+    assert found.start_of(start.folder) is None
 
 
 @pytest.mark.parametrize(
@@ -150,7 +201,9 @@ def test_numbers_of_the_papers() -> None:
         ('method = "gaussian"', 'methods = "gaussian"', "which this version does not know"),
         ('method = "gaussian"', 'method = "gauss"', "there is no recipe mnist-lenet-gauss-0.25-fast"),
         ('name = "two, K = 1"', 'name = "Gaussian"', "two rows are called 'Gaussian'"),
-        ("accuracy = [99.5]", "accuracy = [1, 2, 3]", "more accuracies than the study has radii"),
+        ('accuracy = ["-", 99.5]', "accuracy = [1, 2, 3]", "more accuracies than the study has radii"),
+        ('accuracy = ["-", 99.5]', "accuracy = [101]", 'must be a percentage, or "-" for none, got 101'),
+        ('accuracy = ["-", 99.5]', 'accuracy = ["none"]', "must be a percentage, or \"-\" for none, got 'none'"),
         ('aggregation = "softmax-voting"', "", "say the aggregation"),
         (
             'envelope = ["Gaussian", "two, K = 1"]',
@@ -243,6 +296,49 @@ def test_a_study_from_training_to_the_table(file: Path, tmp_path: Path, done_bef
     other = file.rename(tmp_path / "other.toml")
     with pytest.raises(sc.InputError, match="holds the study small at the scale digits"):
         sc.study(other, out=out)
+
+
+def test_killed_at_any_moment_it_goes_on_to_the_same_table(
+    file: Path, tmp_path: Path, done_before: tuple[Path, Any]
+) -> None:
+    _, whole = done_before
+    out = tmp_path / "killed"
+    code = f"import smoothcert as sc; sc.study({str(file)!r}, out={str(out)!r}, jobs=1)"
+    for seen in ("trained/*/seed0/model.safetensors", "certified/*/member-1/records.jsonl"):
+        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
+        while process.poll() is None and not list(out.glob(seen)):
+            time.sleep(0.01)
+        process.send_signal(signal.SIGKILL)
+        process.wait()
+    assert list(out.glob("trained/*/seed0/model.safetensors"))
+    kept = next(out.glob("trained/*/seed0/model.safetensors"))
+    before = kept.stat().st_mtime_ns
+    table = sc.study(file, out=out, jobs=1)
+    assert kept.stat().st_mtime_ns == before, "what was trained is not trained again"
+    assert _numbers(table) == _numbers(whole)
+
+
+def _numbers(table: Any) -> Any:
+    return [(row.name, row.acr, row.accuracy, row.difference) for row in table.rows]
+
+
+def test_the_study_for_newcomers(tmp_path: Path) -> None:
+    from typer.testing import CliRunner
+
+    from smoothcert.cli import app
+
+    runner = CliRunner()
+    listed = runner.invoke(app, ["study"])
+    assert all(name in listed.stdout for name in ("digits", "Digits in seconds"))
+    shown = runner.invoke(app, ["study", "digits"])
+    assert "train mnist-lenet-gaussian-0.25-fast" in shown.stdout
+    assert "seeds 0, 1" in shown.stdout
+    assert "core-hours at this scale: training under 0.01, certifying under 0.01" in shown.stdout
+    refused = runner.invoke(app, ["study", "digits", "--scale", "full"])
+    assert refused.exit_code == 2
+    done = runner.invoke(app, ["study", "digits", "--out", str(tmp_path / "out"), "--jobs", "1"])
+    assert done.exit_code == 0, done.output
+    assert "soft voting of two" in done.stdout
 
 
 ROUTED = """
@@ -388,45 +484,3 @@ class _NoSteps(Observer):
 
     def advanced(self, task: str, *, done: int, total: int | None, note: str) -> None:
         raise AssertionError(note)
-
-
-def test_killed_at_any_moment_it_goes_on_to_the_same_table(
-    file: Path, tmp_path: Path, done_before: tuple[Path, Any]
-) -> None:
-    _, whole = done_before
-    out = tmp_path / "killed"
-    code = f"import smoothcert as sc; sc.study({str(file)!r}, out={str(out)!r}, jobs=1)"
-    for seen in ("trained/*/seed0/model.safetensors", "certified/*/member-1/records.jsonl"):
-        process = subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.DEVNULL)
-        while process.poll() is None and not list(out.glob(seen)):
-            time.sleep(0.01)
-        process.send_signal(signal.SIGKILL)
-        process.wait()
-    assert list(out.glob("trained/*/seed0/model.safetensors"))
-    kept = next(out.glob("trained/*/seed0/model.safetensors"))
-    before = kept.stat().st_mtime_ns
-    table = sc.study(file, out=out, jobs=1)
-    assert kept.stat().st_mtime_ns == before, "what was trained is not trained again"
-    assert _numbers(table) == _numbers(whole)
-
-
-def _numbers(table: Any) -> Any:
-    return [(row.name, row.acr, row.accuracy, row.difference) for row in table.rows]
-
-
-def test_the_study_for_newcomers(tmp_path: Path) -> None:
-    from typer.testing import CliRunner
-
-    from smoothcert.cli import app
-
-    runner = CliRunner()
-    listed = runner.invoke(app, ["study"])
-    assert all(name in listed.stdout for name in ("digits", "Digits in seconds"))
-    shown = runner.invoke(app, ["study", "digits"])
-    assert "train mnist-lenet-gaussian-0.25-fast" in shown.stdout
-    assert "seeds 0, 1" in shown.stdout
-    refused = runner.invoke(app, ["study", "digits", "--scale", "full"])
-    assert refused.exit_code == 2
-    done = runner.invoke(app, ["study", "digits", "--out", str(tmp_path / "out"), "--jobs", "1"])
-    assert done.exit_code == 0, done.output
-    assert "soft voting of two" in done.stdout

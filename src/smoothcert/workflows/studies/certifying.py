@@ -18,6 +18,7 @@ from smoothcert.workflows.observer import Observer
 from smoothcert.workflows.procedure_choice import ProcedureChoice
 from smoothcert.workflows.routing import RoutedModels
 from smoothcert.workflows.studies.plan import Member, Pass, Plan, Row, fits, shares
+from smoothcert.workflows.studies.study import Certification
 
 HOLD_OUT = 1000  # inputs that settle an order or weights
 SIGNED = "signed"  # weights of logits by the radius, which may be below zero
@@ -40,9 +41,8 @@ class Where:
         return self.pool if name == "ray" else None
 
 
-def procedure_of(row: Row) -> ProcedureChoice:
-    """How the row is certified."""
-    how = row.certification
+def procedure_of(how: Certification) -> ProcedureChoice:
+    """How rows that say so are certified."""
     return ProcedureChoice(
         how.procedure, how.radius, how.n, how.n0, how.alpha, how.beta, stages=how.stages, bound=how.bound
     )
@@ -67,7 +67,7 @@ def _options(row: Row, where: Where) -> dict[str, Any]:
     return {
         "data": row.data,
         "noise": NoiseChoice(how.noise, strength, values=how.values),
-        "procedure": procedure_of(row),
+        "procedure": procedure_of(how),
         "subset": Subset(how.start, how.every, how.limit),
         "seed": how.seed,
         "backend": how.backend,

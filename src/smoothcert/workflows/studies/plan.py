@@ -12,12 +12,8 @@ from pathlib import Path
 from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.training.recipes import RECIPES, Recipe
-from smoothcert.training.recipes.recipe import IMAGES_PER_CORE_SECOND
 from smoothcert.workflows.recipes import adapted
 from smoothcert.workflows.studies.study import Cell, Certification, Members, Scale, Study
-
-UNKNOWN_RATE = 1000.0  # noisy inputs per second and core through a network that nobody measured
-FORWARD = 3.0  # times as fast as a step of training
 
 
 @dataclass(frozen=True)
@@ -28,6 +24,7 @@ class Member:
     seed: int
     folder: str  # below `trained`
     file: str = ""
+    start: Member | None = None  # whose weights it goes on with, if its recipe tunes a trained model
     routes: tuple[tuple[float, tuple[Member, ...]], ...] = ()  # of a router: by strength, those who vote there
     neighbours: int | None = None  # of a router's labels; None: the default
 
@@ -35,6 +32,11 @@ class Member:
     def first(self) -> tuple[Member, ...]:
         """What is trained before it."""
         return tuple(member for _, some in self.routes for member in some)
+
+    @property
+    def networks(self) -> tuple[Member, ...]:
+        """What its recipes train, in order; a router is trained apart, after all of it."""
+        return self.first or ((self,) if self.start is None else (self.start, self))
 
     def path(self, out: Path) -> Path:
         """Where its checkpoint is, or will be."""
@@ -107,14 +109,18 @@ class Plan:
 
     @property
     def trainings(self) -> dict[str, tuple[Recipe, list[int]]]:
-        """Seeds of each recipe, by folder."""
+        """Seeds of each recipe, by folder; what others go on with comes first."""
         found: dict[str, tuple[Recipe, list[int]]] = {}
-        for member in (one for row in self.rows for known in row.members for one in known.first or (known,)):
+        for member in (one for row in self.rows for known in row.members for one in known.networks):
             if member.recipe is not None:
                 _, seeds = found.setdefault(member.folder.rpartition("/")[0], (member.recipe, []))
                 if member.seed not in seeds:
                     seeds.append(member.seed)
         return found
+
+    def start_of(self, folder: str) -> Member | None:
+        """What the network of that folder goes on with."""
+        return next((one.start for row in self.rows for one in row.members if one.folder == folder), None)
 
     @property
     def routers(self) -> list[Member]:
@@ -142,14 +148,6 @@ class Plan:
             if (number, aggregation) not in place.wanted:
                 place.wanted.append((number, aggregation))
         return found
-
-    @property
-    def core_hours(self) -> float | None:
-        """About how long one core takes to train all of it; None where nobody knows."""
-        hours = [(recipe.core_hours, len(seeds)) for recipe, seeds in self.trainings.values()]
-        hours += [(router.recipe.core_hours, 1) for router in self.routers if router.recipe is not None]
-        known = [each * count for each, count in hours if each is not None]
-        return sum(known) if len(known) == len(hours) else None
 
 
 def shares(row: Row) -> bool:
@@ -223,11 +221,19 @@ def _router(plain: Member, cell: Cell, scale: Scale) -> Member:
 
 def _members(some: Members, sigma: float, scale: Scale) -> list[Member]:
     recipe = recipe_of(some, sigma, scale)
-    folder = recipe.name
-    changed = adapted(recipe.name).to_json() != recipe.to_json()
-    if changed:
-        folder += "-" + hashlib.sha256(json.dumps(recipe.to_json(), sort_keys=True).encode()).hexdigest()[:8]
-    return [Member(recipe, seed, f"{folder}/seed{seed}") for seed in some.seeds]
+    folder = _folder(recipe)
+    if recipe.tunes is None:
+        return [Member(recipe, seed, f"{folder}/seed{seed}") for seed in some.seeds]
+    first = _at_scale(RECIPES.find(recipe.tunes), [*_network(some, scale), *scale.set], scale)
+    starts = [Member(first, seed, f"{_folder(first)}/seed{seed}") for seed in some.seeds]
+    return [Member(recipe, start.seed, f"{folder}/seed{start.seed}", start=start) for start in starts]
+
+
+def _folder(recipe: Recipe) -> str:
+    if RECIPES[recipe.name] == recipe:
+        return recipe.name
+    digest = hashlib.sha256(json.dumps(recipe.to_json(), sort_keys=True).encode()).hexdigest()
+    return f"{recipe.name}-{digest[:8]}"
 
 
 def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
@@ -235,26 +241,20 @@ def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
     method = scale.methods.get(some.method, some.method)
     strength = sigma if some.sigma is None else some.sigma
     name = scale.recipe.format(method=method, sigma=f"{strength:.2f}")
-    changes = [*scale.set, *some.set]
-    if some.network:
-        changes.insert(0, f"architecture={scale.networks.get(some.network, some.network)}")
     if name not in RECIPES:
         raise InputError(f"there is no recipe {name}; smoothcert recipes lists them")
+    return _at_scale(RECIPES[name], [*_network(some, scale), *scale.set, *some.set], scale)
+
+
+def _network(some: Members, scale: Scale) -> list[str]:
+    return [f"architecture={scale.networks.get(some.network, some.network)}"] if some.network else []
+
+
+def _at_scale(recipe: Recipe, changes: list[str], scale: Scale) -> Recipe:
+    """With other values, and the epochs of the scale: warm-ups and delays keep their share of the training."""
     epochs = None if any(change.startswith("epochs=") for change in changes) else scale.epochs
-    recipe = RECIPES[name]
-    if epochs is not None:  # warm-ups and delays keep their share of the training
+    if epochs is not None:
         late = {k: recipe.objective[k] for k in ("warmup", "deferred_until") if recipe.objective.get(k)}
         changes += [f"objective.{key}={round(value * epochs / recipe.epochs)}" for key, value in late.items()]
         changes += [] if recipe.ds2 is None else [f"ds2.start={round(recipe.ds2['start'] * epochs / recipe.epochs)}"]
-    return adapted(recipe, changes, epochs=epochs)
-
-
-def draws_per_second(members: Sequence[Member]) -> float:
-    """About how many noisy inputs one core puts through all members in a second."""
-    rates = [
-        FORWARD * IMAGES_PER_CORE_SECOND.get(member.recipe.architecture, UNKNOWN_RATE / FORWARD)
-        if member.recipe is not None
-        else UNKNOWN_RATE
-        for member in members
-    ]
-    return 1 / sum(1 / rate for rate in rates)
+    return adapted(recipe, changes, epochs=epochs) if changes or epochs is not None else recipe

@@ -19,11 +19,19 @@ TABLES = Path(__file__).parent / "tables"
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper prints in a row: ACR, certified accuracy in percent at the study's radii, and other columns."""
+    """What the paper prints in a row: ACR, certified accuracy in percent at the study's radii, and other columns.
+
+    An accuracy that the paper does not print, or that cannot be read, is "-".
+    """
 
     acr: float | None = None
-    accuracy: tuple[float, ...] = ()
+    accuracy: tuple[float | str, ...] = ()
     more: Mapping[str, str | float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for share in self.accuracy:
+            if share != "-" and (isinstance(share, str) or not 0 <= share <= 100):
+                raise InputError(f'a published accuracy must be a percentage, or "-" for none, got {share!r}')
 
 
 @dataclass(frozen=True)
@@ -251,8 +259,13 @@ class Study:
 
 
 def study_names() -> list[str]:
-    """The studies that come with the package."""
-    return sorted(path.stem for path in TABLES.glob("*.toml"))
+    """The studies that come with the package: of each paper in the order of its tables."""
+
+    def order(name: str) -> tuple[str, int]:
+        paper, _, number = name.partition("-")
+        return paper, int(number or 0)
+
+    return sorted((path.stem for path in TABLES.glob("*.toml")), key=order)
 
 
 def load_study(source: str | Path) -> Study:

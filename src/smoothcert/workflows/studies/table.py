@@ -90,7 +90,7 @@ class Table:
         return [
             "ACR",
             "published ACR",
-            f"against {self.baseline or 'baseline'}",
+            "against the baseline" if "{sigma}" in self.baseline else f"against {self.baseline}",
             *at,
             "draws",
             "evaluations",
@@ -104,17 +104,16 @@ class Table:
         said = row.published or Published()
         spread = "" if row.deviation is None else f" ± {up(row.deviation, DIGITS)}"
         ends = "-".join(radius_ends(row.acr.interval))
-        accuracy = [
-            f"{down(100 * ours.value, 1)}" + (f" [{said.accuracy[place]:g}]" if place < len(said.accuracy) else "")
-            for place, ours in enumerate(row.accuracy)
-        ]
+        theirs = ["" if share == "-" else f" [{share:g}]" for share in said.accuracy]
+        theirs += [""] * (len(row.accuracy) - len(theirs))
+        accuracy = [f"{down(100 * ours.value, 1)}{beside}" for ours, beside in zip(row.accuracy, theirs, strict=True)]
         return [
             f"{down(row.acr.value, DIGITS)}{spread} ({ends})",
             "" if said.acr is None else f"[{said.acr:g}]",
             "" if row.difference is None else _difference(row.difference),
             *accuracy,
             *("" if cost is None else f"{cost:,.0f}" for cost in (row.draws, row.evaluations)),
-            "" if row.training_seconds is None else f"{row.training_seconds / 60:.1f} min",
+            "" if row.training_seconds is None else _time(row.training_seconds),
             "" if row.parameters is None else f"{row.parameters:,}",
             "" if row.flops is None else f"{row.flops / 1e6:,.1f} M",
         ]
@@ -122,28 +121,42 @@ class Table:
     @property
     def caption(self) -> str:
         """What the numbers are."""
-        return (
-            f"{self.citation}; here at the scale {self.scale}. In square brackets: published, on the paper's own data, "
-            "networks and images. ACR with its 95% interval over images like these; ± is the deviation over seeds. "
-            "Differences are paired by image. Draws, and evaluations of a network, are per image. FLOPs: two per "
-            "multiplication and addition, of one image."
+        said = any(row.published for row in self.rows)
+        seeds = any(row.deviation is not None for row in self.rows)
+        each = (
+            f": {self.baseline.replace('{sigma}', 'S')} for the rows of sigma S" if "{sigma}" in self.baseline else ""
+        )
+        return " ".join(
+            [
+                f"{self.citation}; here at the scale {self.scale}.",
+                *(["In square brackets: published, on the paper's own data, networks and images."] if said else []),
+                "ACR with its 95% interval over images like these"
+                + ("; ± is the deviation over seeds." if seeds else "."),
+                *([f"Differences are paired by image{each}."] if self.baseline else []),
+                "Draws, and evaluations of a network, are per image.",
+                "FLOPs: two per multiplication and addition, of one image.",
+            ]
         )
 
     def markdown(self) -> str:
         """For documents."""
-        titles = ["", *self.titles()]
-        lines = [f"# {self.title}", "", _line(titles), _line(["---", *["---:"] * (len(titles) - 1)])]
-        lines += [_line([row.name, *self.cells(row)]) for row in self.rows]
+        columns = self._columns()
+        lines = [f"# {self.title}", "", _line(["", *columns]), _line(["---", *["---:"] * len(columns)])]
+        lines += [_line([row.name, *(some[i] for some in columns.values())]) for i, row in enumerate(self.rows)]
         lines += ["", self.caption, *(f"\n{note}" for note in self._remarks())]
         return "\n".join(lines) + "\n"
 
     def for_terminal(self) -> FittingTable:
         """For a terminal of any width."""
-        cells = [self.cells(row) for row in self.rows]
-        columns = [Column(title, [Text(row[i]) for row in cells]) for i, title in enumerate(self.titles())]
-        columns = [column for column in columns if any(cell.plain for cell in column.cells)]
+        columns = [Column(title, [Text(cell) for cell in cells]) for title, cells in self._columns().items()]
         caption = "\n".join([self.caption, *self._remarks()])
         return FittingTable([Text(row.name) for row in self.rows], columns, title=self.title, caption=caption)
+
+    def _columns(self) -> dict[str, list[str]]:
+        """Cells by title, without the columns that have nothing in them."""
+        rows = [self.cells(row) for row in self.rows]
+        found = {title: [row[i] for row in rows] for i, title in enumerate(self.titles())}
+        return {title: cells for title, cells in found.items() if any(cells)}
 
     def _remarks(self) -> list[str]:
         inputs = sorted({row.inputs for row in self.rows})
@@ -154,6 +167,12 @@ class Table:
             if row.published is not None and row.published.more
         ]
         return [f"Inputs: {'; '.join(inputs)}.", *costs, *more, *self.notes]
+
+
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _difference(number: Number) -> str:

@@ -120,7 +120,9 @@ def _evaluations(row: Row, result: Results, folder: Path) -> float | None:
         return None
     members = len(row.members) // row.cell.groups if row.cell.aggregation else 1
     found = sum(asked) / len(result.records) if asked else draws * members
-    if (search := search_of(row)) is not None and (settled := search.resolve(procedure_of(row).resolve())) is not None:
+    if (search := search_of(row)) is not None and (
+        settled := search.resolve(procedure_of(row.certification).resolve())
+    ) is not None:
         found += settled.evaluations
     if (weights := weights_of(row)) is not None and (own := weights.resolve()) is not None:
         found += members * own.evaluations
@@ -170,9 +172,9 @@ def _by_index(results: Sequence[Results]) -> dict[int, float]:
 
 
 def _training(row: Row, out: Path) -> float | None:
-    """Seconds of all members, from their logs."""
+    """Seconds of all members and of what is trained before them, from their logs."""
     total = 0.0
-    for member in (one for known in row.members for one in (*known.first, known)):
+    for member in (one for known in row.members for one in (*known.first, known.start, known) if one is not None):
         log = member.path(out).parent / "log.jsonl"
         if member.recipe is None or not log.exists():
             return None
