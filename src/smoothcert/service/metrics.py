@@ -29,7 +29,9 @@ class Metrics:
             ("outcome",),
             registry=here,
         )
-        self.draws = Counter("smoothcert_draws", "Noisy copies that went through the model.", registry=here)
+        self.draws = Counter(
+            "smoothcert_draws", "Noisy copies that went through the model, those made ahead included.", registry=here
+        )
         self.batch_fill = Histogram(
             "smoothcert_batch_fill", "Rows of a batch, as a share of its room.", buckets=FILLS, registry=here
         )
