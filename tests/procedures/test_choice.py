@@ -15,8 +15,8 @@ def choose(n0: int, p0: float, *answers: tuple[int, ...]) -> tuple[list[int], Ta
     try:
         ask = next(conversation)
         while True:
-            assert ask == Ask("choose", ask.n)
             asked.append(ask.n)
+            assert ask == Ask("choose", ask.n, further=n0 - sum(asked))
             ask = conversation.send(Tally(left.pop(0)))
     except StopIteration as stop:
         assert not left
