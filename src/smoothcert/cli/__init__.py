@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -119,6 +119,24 @@ LISTED = {"--radius": _is_number, "--input": _is_value}
 """Options that take several values in a row, and what can be one."""
 
 
+def _show_help(arguments: list[str]) -> bool:
+    """Print the help of `COMMAND [COMMAND] --help`, and of nothing else, without parsing: that takes pydantic's time."""
+    *names, last = arguments or [""]
+    if last not in HELP["help_option_names"]:
+        return False
+    found: Any = typer.main.get_command(app)
+    context = found.context_class(found, info_name="smoothcert", **HELP)
+    for name in names:
+        found = getattr(found, "commands", {}).get(name)
+        if found is None:
+            return False
+        context = found.context_class(found, info_name=name, parent=context)
+    print(found.get_help(context))
+    return True
+
+
 def main() -> None:
     """The entry point of `smoothcert`."""
-    app(args=repeat_options(sys.argv[1:]))
+    arguments = repeat_options(sys.argv[1:])
+    if not _show_help(arguments):
+        app(args=arguments)
