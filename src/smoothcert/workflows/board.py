@@ -18,7 +18,7 @@ from smoothcert.analysis.summary import usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.present.fitting import Column, FittingTable
 from smoothcert.present.report import write_report
-from smoothcert.stats.rounding import down, up
+from smoothcert.stats.rounding import down, percent, up
 
 
 def board(
@@ -51,7 +51,7 @@ def table(found: Board, radii: Sequence[float] | None = None) -> FittingTable:
     columns = [Column("ACR", [Text(_acr(results, claimed=id(results) in own)) for results, _ in rows])]
     columns.append(Column(f"{found.runs[0].name} is ahead by", [Text(_ahead(comparison)) for _, comparison in rows]))
     for number, radius in enumerate(chosen):
-        columns.append(Column(f"{radius:g}", [Text(down(100 * one[number].value, 1)) for one in shares]))
+        columns.append(Column(f"{radius:g}", [Text(percent(one[number].value)) for one in shares]))
     names = [Text(results.name, style="bold" if id(results) in own else "") for results, _ in rows]
     caption = (
         f"{found.inputs} test images of {found.data}, the same for all. ACR: average certified l2 radius; then the "

@@ -20,7 +20,7 @@ from smoothcert.analysis.measures import Interval, gains, mean_interval, right
 from smoothcert.models import load
 from smoothcert.present.fitting import Column, FittingTable
 from smoothcert.present.tables import radius_ends, radius_title
-from smoothcert.stats.rounding import down, up
+from smoothcert.stats.rounding import down, percent, up
 from smoothcert.workflows.studies.plan import Plan, Row
 from smoothcert.workflows.studies.study import Cell, Published
 
@@ -107,7 +107,7 @@ class Table:
         spread = "" if row.deviation is None else f" ± {up(row.deviation, DIGITS)}"
         ends = "-".join(radius_ends(row.acr.interval))
         accuracy = [
-            f"{down(100 * ours.value, 1)}" + (f" [{said.accuracy[place]:g}]" if place < len(said.accuracy) else "")
+            percent(ours.value) + (f" [{said.accuracy[place]:g}]" if place < len(said.accuracy) else "")
             for place, ours in enumerate(row.accuracy)
         ]
         return [
