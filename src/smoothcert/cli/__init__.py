@@ -120,7 +120,7 @@ LISTED = {"--radius": _is_number, "--input": _is_value}
 
 
 def _show_help(arguments: list[str]) -> bool:
-    """Print the help of `COMMAND [COMMAND] --help`, and of nothing else, without parsing: that takes pydantic's time."""
+    """Print what `COMMAND [COMMAND] --help` asks for, and nothing else, without parsing: that would load pydantic."""
     *names, last = arguments or [""]
     if last not in HELP["help_option_names"]:
         return False
