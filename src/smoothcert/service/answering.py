@@ -183,7 +183,7 @@ class Service:
                     raise TurnedAwayError(
                         f"{self.limits.queue} questions wait already; ask again in a moment", retry_after=1.0
                     )
-                self._budget.spend(client)
+                self._budget.spend(client, (key.hash, asked))
                 there = self._pending[(key.hash, asked)] = pending
             ticket = Ticket(there, self._leave, key.hash)
             there.tickets.append(ticket)
@@ -225,12 +225,16 @@ class Service:
                 answer = outcome or AnswerError("the question was given up")
         except Exception as error:  # a disk that is full, a database that is gone: the next one may fare better
             answer = error
+        question = (pending.key.hash, pending.asked)
         with self._lock:
-            if self._pending.get((pending.key.hash, pending.asked)) is pending:
-                del self._pending[(pending.key.hash, pending.asked)]
+            if self._pending.get(question) is pending:
+                del self._pending[question]
             tickets, pending.tickets = pending.tickets, []
+            asked_again = question in self._pending
         if not isinstance(answer, Answer):
-            self._budget.give_back(pending.client)
+            # It failed, or was given up before anybody saw a vote; else it stays paid for (`DailyAnswers`).
+            if (outcome is not None or not pending.votes) and not asked_again:
+                self._budget.give_back(pending.client, question)
             self.metrics.answers.labels("failed" if tickets else "left").inc()
         for ticket in tickets:
             if not ticket.future.set_running_or_notify_cancel():
