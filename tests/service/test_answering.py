@@ -10,6 +10,7 @@ import pytest
 import torch
 from serving import NOISE, SHAPE, SPEC, images, tensors
 
+from smoothcert.core.errors import InputError
 from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
 from smoothcert.models import build
@@ -152,6 +153,15 @@ def test_questions_are_paid_for_once_a_day() -> None:
             budget.spend("a", "another")
         for client in "ab":
             budget.give_back(client, question)
+
+
+def test_nobody_puts_a_doubtful_region_into_the_memory_of_all(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.sqlite") as memory, service(tmp_path / "a", memory) as running:
+        with pytest.raises(InputError, match="alpha must be at most 0.001 here, got 0.5"):
+            running.prepare(Fixed(n=500, alpha=0.5))
+        running.prepare(Fixed(n=500, alpha=0.0001))
+    with service(tmp_path / "b") as running:
+        running.prepare(Fixed(n=500, alpha=0.5))
 
 
 def test_two_servers_on_one_memory_never_give_two_answers_for_one_region(tmp_path: Path, postgres: str) -> None:

@@ -124,6 +124,12 @@ class Service:
             raise InputError(
                 f"n asks for up to {procedure.most_draws()} draws, and this server makes at most {self.limits.draws}"
             )
+        asked, most = (one.describe().get("alpha", 0.0) for one in (procedure, self.procedure))
+        if self._memory is not None and asked > most:
+            raise InputError(
+                f"alpha must be at most {most:g} here, got {asked:g}: what is certified goes into a memory, whose "
+                "regions answer for others, too"
+            )
         next(procedure.certify(self.noise))
 
     def ask(self, x: Tensor, procedure: Procedure, *, client: str) -> Ticket:
