@@ -242,7 +242,7 @@ class Memories(RuleBasedStateMachine):
                 with memory._store.writing():
                     memory._refresh()
                     before = memory._last or str(memory.owner["id"])
-                    memory._store.add(Region.of(before, len(memory._regions) + 1, label, size, encode(x), {}))
+                    memory._store.add(Region.of(before, len(memory._regions) + 1, label, size, encode(x), {"alpha": 0.001}))
                     die()
             die()
 

@@ -157,7 +157,7 @@ def test_questions_are_paid_for_once_a_day() -> None:
 
 def test_nobody_puts_a_doubtful_region_into_the_memory_of_all(tmp_path: Path) -> None:
     with Memory(tmp_path / "m.sqlite") as memory, service(tmp_path / "a", memory) as running:
-        with pytest.raises(InputError, match="alpha must be at most 0.001 here, got 0.5"):
+        with pytest.raises(InputError, match=r"alpha must be at most 0\.001 here, got 0\.5"):
             running.prepare(Fixed(n=500, alpha=0.5))
         running.prepare(Fixed(n=500, alpha=0.0001))
     with service(tmp_path / "b") as running:
