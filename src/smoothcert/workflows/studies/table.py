@@ -15,12 +15,13 @@ from rich.text import Text
 from torch.utils.flop_counter import FlopCounterMode
 
 from smoothcert.analysis import Results, read, summarise
-from smoothcert.analysis.comparison import plus
-from smoothcert.analysis.measures import Interval, gains, mean_interval, right
+from smoothcert.analysis.comparison import decided_radii, plus
+from smoothcert.analysis.measures import Interval, asked_up_to, gains, mean_interval, right
+from smoothcert.analysis.results import other_data
 from smoothcert.models import load
 from smoothcert.present.fitting import Column, FittingTable
-from smoothcert.present.tables import radius_ends, radius_title
-from smoothcert.stats.rounding import down, up
+from smoothcert.present.tables import NOT_ASKED, radius_ends, radius_title
+from smoothcert.stats.rounding import down, percent, up
 from smoothcert.workflows.studies.plan import Plan, Row
 from smoothcert.workflows.studies.study import Cell, Published
 
@@ -49,8 +50,9 @@ class TableRow:
         sigma: of its noise.
         acr: over images; of several seeds, of each image's mean over them.
         deviation: of the ACR over seeds; None with one.
-        accuracy: certified, at the radii of the table, as shares.
-        difference: of the ACR to the baseline, paired by image; None for the baseline itself, or other images.
+        accuracy: certified, at the radii of the table, as shares; None where the row was not asked.
+        difference: of the ACR to the baseline, paired by image; None for the baseline itself, other images, or where
+            other radii were asked about.
         published: what the paper has.
         inputs: how many images, and which.
         training_seconds: of all members together, as they were trained here; None where models were given.
@@ -62,7 +64,7 @@ class TableRow:
     sigma: float
     acr: Number
     deviation: float | None
-    accuracy: tuple[Number, ...]
+    accuracy: tuple[Number | None, ...]
     difference: Number | None
     published: Published | None
     inputs: str
@@ -107,7 +109,8 @@ class Table:
         spread = "" if row.deviation is None else f" ± {up(row.deviation, DIGITS)}"
         ends = "-".join(radius_ends(row.acr.interval))
         accuracy = [
-            f"{down(100 * ours.value, 1)}" + (f" [{said.accuracy[place]:g}]" if place < len(said.accuracy) else "")
+            (NOT_ASKED if ours is None else percent(ours.value))
+            + (f" [{said.accuracy[place]:g}]" if place < len(said.accuracy) else "")
             for place, ours in enumerate(row.accuracy)
         ]
         return [
@@ -147,13 +150,16 @@ class Table:
 
     def _remarks(self) -> list[str]:
         inputs = sorted({row.inputs for row in self.rows})
+        unknown = any(None in row.accuracy for row in self.rows)
+        lower = "its ACR, and accuracy at radii in between, are lower bounds"
+        not_asked = [f"{NOT_ASKED}: the row was not asked about such radii; {lower}."] if unknown else []
         costs = [f"{row.name}: {cost}" for row in self.rows for cost in row.cost]
         more = [
             f"{row.name}, published: " + ", ".join(f"{key} {value}" for key, value in row.published.more.items())
             for row in self.rows
             if row.published is not None and row.published.more
         ]
-        return [f"Inputs: {'; '.join(inputs)}.", *costs, *more, *self.notes]
+        return [f"Inputs: {'; '.join(inputs)}.", *not_asked, *costs, *more, *self.notes]
 
 
 def tabulate(plan: Plan, out: Path, runs: Mapping[str, Sequence[Path]]) -> Table:
@@ -172,7 +178,10 @@ def tabulate(plan: Plan, out: Path, runs: Mapping[str, Sequence[Path]]) -> Table
 def _row(plan: Plan, row: Row, results: Mapping[str, Sequence[Results]], out: Path) -> TableRow:
     own, study = results[row.cell.name], plan.study
     each = [gains(result.records) for result in own]
-    accuracy = tuple(Number.of(_means([_reached(one, radius) for one in own])) for radius in study.radii)
+    limit = min(asked_up_to(result.records) for result in own)
+    accuracy = tuple(
+        Number.of(_means([_reached(one, radius) for one in own])) if radius <= limit else None for radius in study.radii
+    )
     acrs = [math.fsum(some) / len(some) for some in each]
     base = study.baseline.format(sigma=f"{row.cell.sigma:.2f}")
     summary = summarise(own[:1], study.radii)
@@ -201,9 +210,7 @@ def _envelope(cell: Cell, rows: Mapping[str, TableRow]) -> TableRow:
         sigma=cell.sigma,
         acr=max((row.acr for row in some), key=lambda number: number.value),
         deviation=None,
-        accuracy=tuple(
-            max(at, key=lambda number: number.value) for at in zip(*(row.accuracy for row in some), strict=True)
-        ),
+        accuracy=tuple(_largest(at) for at in zip(*(row.accuracy for row in some), strict=True)),
         difference=None,
         published=cell.published,
         inputs=some[0].inputs,
@@ -211,6 +218,10 @@ def _envelope(cell: Cell, rows: Mapping[str, TableRow]) -> TableRow:
         parameters=None,
         flops=None,
     )
+
+
+def _largest(numbers: Sequence[Number | None]) -> Number | None:
+    return max((one for one in numbers if one is not None), key=lambda number: number.value, default=None)
 
 
 def _means(values: Sequence[Sequence[float]]) -> list[float]:
@@ -223,8 +234,11 @@ def _reached(result: Results, radius: float) -> list[float]:
 
 
 def _paired(ours: Sequence[Results], theirs: Sequence[Results]) -> Number | None:
-    """The difference of each image's mean gain, if the images are the same ones."""
-    if sorted(ours[0].indices) != sorted(theirs[0].indices):
+    """The difference of each image's mean gain, if the images are the same ones, and so is what was asked of them."""
+    both = (*ours, *theirs)
+    if any(one.indices != ours[0].indices or other_data(one, ours[0]) for one in both):
+        return None
+    if len({decided_radii(one) for one in both}) > 1:
         return None
     a, b = (_by_index(some) for some in (ours, theirs))
     return Number.of([a[index] - b[index] for index in a])
@@ -264,7 +278,7 @@ def _size(row: Row, out: Path) -> tuple[int | None, int | None]:
 
 def _difference(number: Number) -> str:
     low, high = plus(down(number.interval.low, DIGITS)), plus(up(number.interval.high, DIGITS))
-    return f"{number.value:+.{DIGITS}f} ({low} to {high})"
+    return f"{plus(down(number.value, DIGITS))} ({low} to {high})"
 
 
 def _line(cells: Sequence[str]) -> str:
