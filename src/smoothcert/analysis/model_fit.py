@@ -151,7 +151,7 @@ def clean_covariance(logits: MemberLogits) -> MemberCovariance:
     rows, columns = np.triu_indices(logits.members, 1)
     differences = logits.clean[:, rows] - logits.clean[:, columns]  # (N, pairs, C)
     every = _half_covariance(differences)
-    far = [_half_covariance(differences[half][:, chosen]) for half, chosen in unrelated]
+    far = [scale * _half_covariance(differences[half][:, chosen]) for half, chosen, scale in unrelated]
     one = np.mean(far, axis=0) if far else every
     return MemberCovariance(zeta, Blocks(one, one - every, one))
 

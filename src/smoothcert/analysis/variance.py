@@ -22,7 +22,6 @@ from smoothcert.core.lazy import special
 
 Array = NDArray[np.float64]
 
-HALVES = (slice(0, None, 2), slice(1, None, 2))  # of the inputs
 MOST_RIVALS = 99  # classes whose margins are integrated together; of more classes the rest hardly ever matters
 
 
@@ -100,10 +99,13 @@ def components(logits: Array) -> Components:
 
 
 class Kinship(NamedTuple):
-    """zeta_c, and for each half of the inputs the pairs of members (as of `np.triu_indices`) that count as unrelated."""
+    """zeta_c, and for each half of the inputs pairs of members (as of `np.triu_indices`) that count as unrelated.
+
+    The last number is what the squared distances of such pairs are to be multiplied by to be those of usual members.
+    """
 
     zeta: float
-    unrelated: tuple[tuple[slice, NDArray[np.int64]], ...] = ()
+    unrelated: tuple[tuple[slice, NDArray[np.int64], float], ...] = ()
 
 
 def clean_correlation(means: Array, noise: Array, own: Array) -> Kinship:
@@ -111,30 +113,36 @@ def clean_correlation(means: Array, noise: Array, own: Array) -> Kinship:
 
     The paper's ratio of inter- to intra-classifier covariance is -1/(k-1) for any k members, whatever they are, if c is
     their own mean ("about 0" at its k = 50): what all of them share cannot be told from c. What can be told is whether
-    some pairs are nearer to one another than others. Half the squared distance of two members is (1 - their
-    correlation) times the variance of one; the quarter of the pairs that are farthest apart is taken for unrelated.
-    So members of independent seeds have 0, and the snapshots of one training, or members of one kind among others,
-    more. Pairs are chosen on one half of the inputs and measured on the other, both ways: the largest of noisy
-    distances would be too large. With fewer than 3 members or 4 inputs nothing can be told, and it is 0.
+    some pairs are nearer to one another than others. Half the squared distance of two members is the mean of their
+    variances less their covariance. Where members are unrelated it is a sum a_i + a_j, which is fitted; the quarter of
+    the pairs that are farthest apart compared with it is taken for unrelated. So members of independent seeds have 0,
+    also if some vary more than others, and snapshots of the same trainings, or several kinds, have more. Pairs are
+    chosen on one half of the inputs and measured on the other, both ways: the largest of noisy distances would be too
+    large. With fewer than 4 members or 4 inputs nothing can be told, and it is 0.
 
     `noise` is the variance under noise, by which inputs are made comparable, and `own` the part of the variance of a
     mean that more draws would remove, both (N, C - 1).
     """
     inputs, k = means.shape[:2]
-    if k < 3 or inputs < 4:
+    if k < 4 or inputs < 4:
         return Kinship(0.0)
     weight = np.divide(1.0, noise, out=np.zeros_like(noise), where=noise > 0)
     rows, columns = np.triu_indices(k, 1)
-    distances = np.array([
-        [float((weight[half] * ((means[half, a] - means[half, b]) ** 2 / 2 - own[half])).sum())
-         for a, b in zip(rows, columns, strict=True)]
-        for half in HALVES
+    pairs, halves = list(zip(rows, columns, strict=True)), (slice(0, None, 2), slice(1, None, 2))
+    apart = np.array([
+        [float((weight[half] * ((means[half, a] - means[half, b]) ** 2 / 2 - own[half])).sum()) for a, b in pairs]
+        for half in halves
     ])  # (2, pairs)  # fmt: skip
+    of_member = np.array([[half[(rows == i) | (columns == i)].sum() for i in range(k)] for half in apart])
+    a = (of_member - apart.sum(axis=1, keepdims=True) / (k - 1)) / (k - 2)  # least squares, (2, k)
+    fitted = np.maximum(a[:, rows] + a[:, columns], np.finfo(np.float64).tiny)
     many = math.ceil(len(rows) / 4)
-    first, second = (np.argsort(half, kind="stable")[-many:] for half in distances)
-    far = float(distances[0, second].mean() + distances[1, first].mean())
-    zeta = min(1 - 1 / len(rows), max(0.0, 1 - float(distances.mean(axis=1).sum()) / far)) if far > 0 else 0.0
-    return Kinship(zeta, ((HALVES[0], second), (HALVES[1], first)))
+    first, second = (np.argsort(half, kind="stable")[-many:] for half in apart / fitted)
+    far = float(apart[0, second].sum() + apart[1, first].sum())
+    usual = float(fitted[0, second].sum() + fitted[1, first].sum())
+    zeta = min(1 - 1 / len(rows), max(0.0, 1 - usual / far)) if far > 0 else 0.0
+    chosen = zip(halves, (second, first), fitted, strict=True)
+    return Kinship(zeta, tuple((half, which, float(fit.mean() / fit[which].mean())) for half, which, fit in chosen))
 
 
 def _median_ratio(part: Array, whole: Array) -> float:

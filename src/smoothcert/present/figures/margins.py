@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from smoothcert.analysis.model_fit import MemberLogits
-from smoothcert.analysis.outcome_law import radius_distribution
+from smoothcert.analysis.outcome_law import expected_radius, radius_distribution
 from smoothcert.analysis.variance import Components, chebyshev, components, margins
 from smoothcert.core.errors import InputError
 from smoothcert.present.figures.canvas import (
@@ -73,10 +73,10 @@ def _margins(axes: Axes, logits: MemberLogits, model: Components, chosen: int, s
         sampled.ravel(), bins=edges.tolist(), density=True, color=FAINT, alpha=0.3, zorder=1, label="sampled, 1 member"
     )
     axes.axvline(0, color=INK, linewidth=0.8)
-    axes.set_ylim(bottom=0)
+    axes.set_ylim(0, 1.45 * axes.get_ylim()[1])  # room for the legend
     heading(axes, "a  Margin over the runner-up")
     label(axes, "Margin (wrong below 0)", "Probability density", size=9)
-    axes.legend(frameon=False, fontsize=8, labelcolor=INK)
+    axes.legend(frameon=False, fontsize=8, labelcolor=INK, loc="upper left", ncols=2)
 
 
 def _success(axes: Axes, logits: MemberLogits, model: Components, chosen: int, success: dict[int, float]) -> None:
@@ -95,7 +95,7 @@ def _success(axes: Axes, logits: MemberLogits, model: Components, chosen: int, s
     axes.set_ylim(-0.03, 1.03)
     heading(axes, "b  Success probability $p_A$")
     label(axes, "Members of the ensemble", "$p_A$", size=9)
-    axes.legend(frameon=False, fontsize=8, labelcolor=INK)
+    axes.legend(frameon=False, fontsize=8, labelcolor=INK, loc="center right")
 
 
 def measured_success(logits: MemberLogits, chosen: int, top: int, size: int) -> list[float]:
@@ -109,23 +109,27 @@ def measured_success(logits: MemberLogits, chosen: int, top: int, size: int) -> 
 
 
 def _radii(axes: Axes, success: dict[int, float], sigma: float, planned: Planned) -> None:
-    """Equation 6: the probability of each radius over the distance of its neighbours, a density."""
-    shown = [(size, planned.n, "-", _colour(number)) for number, size in enumerate(success)]
-    shown.append((min(success), MORE_DRAWS * planned.n, ":", INK))
-    for size, n, line, colour in shown:
-        radii, probability = radius_distribution(success[size], sigma, n=n, alpha=planned.alpha)
-        density = probability / np.gradient(radii)
+    """Equation 6: the probability of each radius over the distance of its neighbours, a density.
+
+    With many more draws there is hardly any spread: of that only the mean is drawn.
+    """
+    for number, (size, p) in enumerate(success.items()):
+        radii, probability = radius_distribution(p, sigma, n=planned.n, alpha=planned.alpha)
         mean, missing = float(probability @ radii), max(0.0, 1 - float(probability.sum()))
         abstains = f", abstains {missing:.0%}" if missing >= 0.005 else ""
-        title = f"{_members(size)}, n = {n:,}: mean {mean:.3f}{abstains}"
         seen = probability > probability.max() * 1e-4
-        axes.plot(radii[seen], density[seen], line, color=colour, linewidth=1.3, label=title)
-    axes.set_ylim(bottom=0)
-    axes.set_xlim(left=0)
-    heading(axes, "c  Certified radius")
+        axes.plot(
+            radii[seen], (probability / np.gradient(radii))[seen], color=_colour(number), linewidth=1.4,
+            label=f"{_members(size)}: mean {mean:.3f}{abstains}",
+        )  # fmt: skip
+    least, more = min(success), MORE_DRAWS * planned.n
+    mean = float(expected_radius(np.array([success[least]]), sigma, n=more, alpha=planned.alpha)[0])
+    axes.set_ylim(0, 1.75 * axes.get_ylim()[1])  # room for the legend
+    title = f"{_members(least)}, n = {more:,}: mean {mean:.3f}"
+    axes.axvline(mean, ymax=1 / 1.75, color=INK, linestyle=":", linewidth=1.3, label=title)
+    heading(axes, f"c  Certified radius, n = {planned.n:,}")
     label(axes, r"Certified $\ell_2$ radius", "Probability density", size=9)
-    axes.set_ylim(top=1.9 * axes.get_ylim()[1])  # room for the legend
-    axes.legend(frameon=False, fontsize=7.5, labelcolor=INK, loc="upper left")
+    axes.legend(frameon=False, fontsize=8, labelcolor=INK, loc="upper left")
 
 
 def _members(size: int) -> str:
