@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from smoothcert.analysis.envelope import UpperEnvelope
 from smoothcert.analysis.seeds import Average
 from smoothcert.analysis.summary import Row, Summary
-from smoothcert.present.hardness_table import TITLES, hardness_cells, hardness_latex, known
+from smoothcert.present.hardness_table import TITLES, hardness_cells, hardness_latex, has_hardness
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends, radius_title
 from smoothcert.stats.rounding import down, percent, up
 
@@ -49,7 +49,7 @@ def latex(summary: Summary) -> str:
     if summary.averages:
         lines += [r"\midrule", *(_line(_average(average)) for average in summary.averages)]
     lines += [r"\bottomrule", r"\end{tabular}"]
-    if known(summary):
+    if has_hardness(summary):
         lines += hardness_latex([[_escaped(row.name), *hardness_cells(row.hardness)] for row in summary.rows])
     return "\n".join([*lines, r"\end{table}"]) + "\n"
 
@@ -66,7 +66,7 @@ def comma_separated(summary: Summary) -> str:
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = [name for number in numbers for name in (number, *(f"{number} {end}" for end in ends))]
-    hard = [("% " if "<" in title else "") + title for title in TITLES] if known(summary) else []
+    hard = [("% " if "<" in title else "") + title for title in TITLES] if has_hardness(summary) else []
     writer.writerow(["name", "noise", "norm", "inputs", "subset", *columns, "% abstained", "draws", "seconds", *hard])
     blank = [""] if summary.averages else []
     for row in summary.rows:
@@ -126,7 +126,7 @@ def _caption(summary: Summary) -> str:
     ends = [f"{up(max(reach_acr), RADIUS_DIGITS)} of ACR"]
     ends += [f"{percent(max(reach), ceiling=True)} points of accuracy"] if reach else []
     sentences.append(f"95\\% intervals reach at most {' and '.join(ends)} to either side.")
-    if known(summary):
+    if has_hardness(summary):
         sentences.append("Below: hard inputs, by the lower bound of $p_A$ (0 where wrong), and the ACR of the harder half.")
     if any(share is None for row in summary.rows for share in row.accuracy):
         sentences.append(f"{NOT_ASKED}: not asked.")

@@ -22,7 +22,7 @@ OF_LOGS = " p_A of public logs is what their radii say, with the sigma that thei
 UNKNOWN = "–"
 
 
-def known(summary: Summary) -> bool:
+def has_hardness(summary: Summary) -> bool:
     """Whether there is anything to show."""
     return any(row.hardness is not None for row in summary.rows)
 

@@ -16,7 +16,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.present import comma_separated, hardness_table, latex, markdown, radius_accuracy, rich_table
 from smoothcert.present.figures import FIGURES, draw
 from smoothcert.present.fitting import FittingTable
-from smoothcert.present.hardness_table import known
+from smoothcert.present.hardness_table import has_hardness
 
 WIDTH = 120  # columns of a table that goes to no terminal
 FORMS = {"markdown": markdown, "latex": latex, "csv": comma_separated}
@@ -106,7 +106,7 @@ def _check_kind(kind: str | None, figure: Path | None, best: bool) -> None:
 
 def terminal_tables(summary: Summary) -> list[FittingTable]:
     """The summary for a terminal: ACR and accuracies and, where it is known, how sure the results are of each input."""
-    return [rich_table(summary), *([hardness_table(summary)] if known(summary) else [])]
+    return [rich_table(summary), *([hardness_table(summary)] if has_hardness(summary) else [])]
 
 
 def table_text(summary: Summary, form: str = "terminal") -> str:

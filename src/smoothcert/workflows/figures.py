@@ -140,13 +140,9 @@ def progress(
     The same call again goes on with its runs.
     """
     check_name(out)
-    folders = [Path(training) for training in trainings]
-    if len({folder.resolve().name for folder in folders}) < len(folders):
-        raise InputError("two trainings have folders of one name, so nobody could tell them apart; rename one")
-    kept = {folder: _kept(folder) for folder in folders}
+    kept = {name: _kept(folder) for name, folder in _named([Path(training) for training in trainings]).items()}
     found: dict[str, list[Snapshot]] = {}
-    for folder, models in kept.items():
-        name = folder.resolve().name
+    for name, models in kept.items():
         for epoch, (seconds, model) in models.items():
             done = certify(
                 model, data, noise=noise or NoiseChoice(), procedure=Fixed(n=n, alpha=alpha), subset=subset,
@@ -154,6 +150,16 @@ def progress(
             )  # fmt: skip
             found.setdefault(name, []).append(Snapshot(seconds, read(done.path)))
     return save(progress_figure(found), out)
+
+
+def _named(folders: Sequence[Path]) -> dict[str, Path]:
+    """Folders by as much of the end of their path as tells them apart."""
+    parts = [folder.resolve().parts for folder in folders]
+    for depth in range(1, max(map(len, parts), default=1) + 1):
+        names = ["/".join(one[-depth:]).lstrip("/") for one in parts]
+        if len(set(names)) == len(names):
+            return dict(zip(names, folders, strict=True))
+    raise InputError("a training was given twice; give each folder once")
 
 
 def _kept(folder: Path) -> dict[int, tuple[float, Path]]:
