@@ -55,7 +55,9 @@ def test_the_harder_half_and_the_median(make_run: Callable[..., Path]) -> None:
 
 
 def test_a_public_log_tells_it_by_its_radii(tmp_path: Path) -> None:
-    lines = "idx\tlabel\tpredict\tradius\tcorrect\n0\t1\t1\t0.5\t1\n1\t1\t1\t0.1\t1\n2\t1\t0\t0.3\t0\n3\t1\t-1\t0.0\t0\n"
+    lines = (
+        "idx\tlabel\tpredict\tradius\tcorrect\n0\t1\t1\t0.5\t1\n1\t1\t1\t0.1\t1\n2\t1\t0\t0.3\t0\n3\t1\t-1\t0.0\t0\n"
+    )
     (tmp_path / "net_sigma0.50.tsv").write_text(lines)
     result = read(tmp_path / "net_sigma0.50.tsv")
     wanted = [0.0, 0.0, float(stats.norm.cdf(0.2)), float(stats.norm.cdf(1.0))]

@@ -102,8 +102,21 @@ def test_fit_and_covariances_show_what_was_sampled(logits: MemberLogits) -> None
 
 
 def test_too_few_members_and_draws_are_refused(nets: Path, tmp_path: Path) -> None:
-    one = ["--model", nets / "seed0" / "model.safetensors", "--data", "digits", "--limit", 8, "--out", tmp_path / "f.png"]
-    for kind, sentence in (("margins", "at least 2 members"), ("fit", "at least 3 members"), ("x", "no figure of members")):
+    one = [
+        "--model",
+        nets / "seed0" / "model.safetensors",
+        "--data",
+        "digits",
+        "--limit",
+        8,
+        "--out",
+        tmp_path / "f.png",
+    ]
+    for kind, sentence in (
+        ("margins", "at least 2 members"),
+        ("fit", "at least 3 members"),
+        ("x", "no figure of members"),
+    ):
         refused = call("figure", "members", kind, *one, "--draws", 4)
         assert (refused.exit_code, sentence in refused.stderr) == (2, True), refused.output
     refused = call("figure", "members", "margins", *one, "--draws", 1)
@@ -127,7 +140,10 @@ def test_expected_radii_and_stages_are_exact(tmp_path: Path) -> None:
     law = first_stage(p, procedure, noise.required_p(0.25))
     for axes, wanted in zip(panels, (law.certify, law.abstain, law.go_on), strict=True):
         assert np.array_equal(axes.lines[0].get_ydata(), wanted)
-    for options, sentence in ((["--p", "1.5"], "--p must be probabilities"), (["--sigma", "-1"], "sigma must be positive")):
+    for options, sentence in (
+        (["--p", "1.5"], "--p must be probabilities"),
+        (["--sigma", "-1"], "sigma must be positive"),
+    ):
         refused = call("figure", "radius", *options, "--out", tmp_path / "no.png")
         assert (refused.exit_code, sentence in refused.stderr) == (2, True), refused.output
     refused = call("figure", "stages", "--alpha", "0.1,0.01", "--beta", "0.1,0.01,0.001", "--out", tmp_path / "no.png")
@@ -150,7 +166,9 @@ def test_progress_is_the_best_acr_so_far(nets: Path, tmp_path: Path) -> None:
     assert list(axes.lines[1].get_ydata()) == acr
     (tmp_path / "seed0").mkdir()
     (tmp_path / "seed0" / "log.jsonl").write_text((nets / "seed0" / "log.jsonl").read_text())
-    refused = call("figure", "progress", tmp_path / "seed0", "--data", "digits", "--runs", tmp_path / "r", "--out", "p.png")
+    refused = call(
+        "figure", "progress", tmp_path / "seed0", "--data", "digits", "--runs", tmp_path / "r", "--out", "p.png"
+    )
     assert "keeps no model" in refused.stderr
     refused = call("figure", "progress", nets / "seed0", nets / "seed0", "--data", "digits", "--runs", tmp_path / "r",
                    "--out", tmp_path / "p.png")  # fmt: skip

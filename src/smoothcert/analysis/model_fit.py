@@ -1,4 +1,4 @@
-"""Whether the model of members' logits fits: normalised distributions and covariances (Horvath et al. 2022, appendix D).
+"""Whether the model of members' logits fits: distributions and covariances (Horvath et al. 2022, appendix D).
 
 A logit of member l at the noisy input x' is y = y_c + y_p: what the member has learned about x, and what noise adds.
 The paper reads y_c in two ways, as f(x) and as the mean of f(x') over noise, and so do these.

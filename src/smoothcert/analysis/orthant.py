@@ -16,7 +16,7 @@ Array = NDArray[np.float64]
 
 POINTS, SCRAMBLINGS = 512, 8
 SURE = 8.0
-"""Standard deviations: a coordinate whose mean is so far above 0 fails with probability below 1e-15, and is left out."""
+"""Standard deviations: a coordinate whose mean is so far above 0 fails with probability below 1e-15; it is left out."""
 RIDGE = 1e-10  # on the diagonal of a correlation matrix: members and draws may be fewer than classes
 BLOCK = 1 << 22  # numbers held at once: 32 MB
 

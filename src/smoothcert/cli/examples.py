@@ -68,7 +68,10 @@ EXAMPLES = {
         "figure stages --out stages.png",
         "figure stages --radius 0.5 --sigma 0.5 --stages 1000,120000 --alpha 0.001 --beta 0.001,0.1 --out stages.svg",
     ),
-    "figure noise": ("figure noise runs/d --out noise.png", "figure noise runs/d --rows 5 --data photos --out noise.pdf"),
+    "figure noise": (
+        "figure noise runs/d --out noise.png",
+        "figure noise runs/d --rows 5 --data photos --out noise.pdf",
+    ),
     "figure progress": (
         "figure progress nets/macer nets/advmacer --data cifar10 --every 20 --runs runs/progress --out progress.png",
         "figure progress nets/a --data mnist5k --limit 50 --n 200 --runs runs/progress --out progress.png",

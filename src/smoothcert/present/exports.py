@@ -127,7 +127,9 @@ def _caption(summary: Summary) -> str:
     ends += [f"{percent(max(reach), ceiling=True)} points of accuracy"] if reach else []
     sentences.append(f"95\\% intervals reach at most {' and '.join(ends)} to either side.")
     if has_hardness(summary):
-        sentences.append("Below: hard inputs, by the lower bound of $p_A$ (0 where wrong), and the ACR of the harder half.")
+        sentences.append(
+            "Below: hard inputs, by the lower bound of $p_A$ (0 where wrong), and the ACR of the harder half."
+        )
     if any(share is None for row in summary.rows for share in row.accuracy):
         sentences.append(f"{NOT_ASKED}: not asked.")
     if summary.envelope is not None:

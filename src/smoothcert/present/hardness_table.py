@@ -15,8 +15,8 @@ from smoothcert.stats.rounding import down, percent
 DIGITS = 4
 TITLES = (*(f"p_A<{level:g}" for level in LEVELS), "median p_A", "hard-half ACR")
 CAPTION = (
-    "Inputs in % whose lower bound of p_A is below each level (0 where wrong), the median of that bound, and the ACR of "
-    "the half of the inputs with the smallest radii. An ACR alone grows on easy inputs (Sun et al. 2025)."
+    "Inputs in % whose lower bound of p_A is below each level (0 where wrong), the median of that bound, and the ACR "
+    "of the half of the inputs with the smallest radii. An ACR alone grows on easy inputs (Sun et al. 2025)."
 )
 OF_LOGS = " p_A of public logs is what their radii say, with the sigma that their name says."
 UNKNOWN = "–"
@@ -32,7 +32,13 @@ def hardness_table(summary: Summary) -> FittingTable:
     rows = [_texts(row) for row in summary.rows]
     columns = [Column(title, [row[i] for row in rows]) for i, title in enumerate(TITLES)]
     names = [Text(row.name, style="bold") for row in summary.rows]
-    return FittingTable(names, columns, [("", "low", "high")] * len(rows), caption=f"{_caption(summary)} Intervals are of 95%.", sections=True)
+    return FittingTable(
+        names,
+        columns,
+        [("", "low", "high")] * len(rows),
+        caption=f"{_caption(summary)} Intervals are of 95%.",
+        sections=True,
+    )
 
 
 def _caption(summary: Summary) -> str:

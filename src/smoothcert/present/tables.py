@@ -14,7 +14,7 @@ from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.seeds import Average, MeanAndDeviation
 from smoothcert.analysis.summary import Row, Summary
 from smoothcert.present.fitting import Column, FittingTable
-from smoothcert.present.hardness_table import has_hardness, hardness_markdown
+from smoothcert.present.hardness_table import hardness_markdown, has_hardness
 from smoothcert.stats.rounding import down, percent, up
 
 RADIUS_DIGITS = 4

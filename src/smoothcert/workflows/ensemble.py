@@ -62,6 +62,7 @@ class HeldOut:
 
     @property
     def models(self) -> list[nn.Module]:
+        """The members as modules."""
         return [cast(nn.Module, in_own_precision(member.model)) for member in self.members]
 
 
@@ -217,7 +218,9 @@ def open_held_out(paths: Sequence[str | Path], held: HoldOut) -> HeldOut:
             f"all inputs of --data {name} ({held.split}) that were chosen are also among the training data"
         )
     about = {"hold_out": {"data": name, "split": held.split, "inputs": len(rows)}, "held_out": [ids[r] for r in rows]}
-    return HeldOut(members, dataset.tensors(rows), torch.from_numpy(dataset.labels[rows].copy()), noise, about, tuple(rows))
+    return HeldOut(
+        members, dataset.tensors(rows), torch.from_numpy(dataset.labels[rows].copy()), noise, about, tuple(rows)
+    )
 
 
 def _trained_rows(members: Sequence[Checkpoint], dataset: Dataset) -> set[int]:

@@ -40,9 +40,9 @@ def plan_table(plan: Plan) -> FittingTable:
     }
     names = [f"{row.size} member{'s' if row.size > 1 else ''}" for row in plan.sizes]
     caption = (
-        f"zeta_p {plan.zeta_p:.3f}: more members cannot leave less of the variance under noise. zeta_c {plan.zeta_c:.3f}: "
-        "what these members have learned in common beyond the least related of them. p_A: for Gaussian margins; "
-        "Chebyshev: its lower bound for any."
+        f"zeta_p {plan.zeta_p:.3f}: more members cannot leave less of the variance under noise. zeta_c "
+        f"{plan.zeta_c:.3f}: what these members have learned in common beyond the least related of them. p_A: for "
+        "Gaussian margins; Chebyshev: its lower bound for any."
     )
     return _table(names, columns, caption)
 

@@ -90,7 +90,7 @@ def stages(
 def noise_images(
     run: str | Path, out: str | Path, *, data: DataSource | None = None, data_root: Path | None = None, rows: int = 3
 ) -> Path:
-    """Draw the inputs of a run whose own noise is the farthest from the one that all began with, weaker and stronger."""
+    """Draw the inputs of a run whose own noise is the farthest from the first one, weaker and stronger."""
     check_name(out)
     if rows < 1:
         raise InputError(f"--rows must be at least 1, got {rows}")
@@ -113,8 +113,7 @@ def noise_images(
     def shown(record: Record, own: Noise) -> NoisyImage:
         image = np.asarray(dataset.inputs[record.index])
         drawn = [under_noise(image, noise, seed=record.index) for noise in (first, own)]
-        name = f"input {dataset.input_name(record.index)}"
-        return NoisyImage(name, image, drawn[0], drawn[1], first.strength, own.strength)
+        return NoisyImage(dataset.input_name(record.index), image, drawn[0], drawn[1], first.strength, own.strength)
 
     weaker = [shown(record, own) for ratio, record, own in found[:rows] if ratio < 1]
     stronger = [shown(record, own) for ratio, record, own in reversed(found[-rows:]) if ratio > 1]
@@ -170,7 +169,9 @@ def _kept(folder: Path) -> dict[int, tuple[float, Path]]:
     if (last := folder / "model.safetensors").exists():
         models[int(log[-1]["number"])] = last
     there = {
-        number: (float(seconds), path) for (number, path), seconds in zip(models.items(), taken, strict=True) if path.exists()
+        number: (float(seconds), path)
+        for (number, path), seconds in zip(models.items(), taken, strict=True)
+        if path.exists()
     }
     if not there:
         raise InputError(f"{folder} keeps no model; train with --keep-every 5, or until it is done")

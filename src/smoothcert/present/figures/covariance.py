@@ -37,7 +37,10 @@ def independence_figure(logits: MemberLogits, _: Planned) -> Figure:
 def covariance_figure(logits: MemberLogits, _: Planned) -> Figure:
     """Covariances of the logits of two members: measured, the difference, and zeta times those of one member."""
     figure, rows = panels(2, 3, 11.0, 7.2)
-    parts = (("What is learned, $f(x)$", "c", clean_covariance(logits)), ("What noise adds", "p", noise_covariance(logits)))
+    parts = (
+        ("What is learned, $f(x)$", "c", clean_covariance(logits)),
+        ("What noise adds", "p", noise_covariance(logits)),
+    )
     for axes, (what, index, found) in zip(rows, parts, strict=True):
         measured, modelled = found.measured.matrix, found.modelled.matrix
         limit, names = _limit(measured, modelled), ("one member", "another")

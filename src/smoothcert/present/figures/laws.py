@@ -46,7 +46,9 @@ def expected_radius_figure(p: Sequence[float] = USUAL_P, *, sigma: float = 0.25,
     axes.set_xscale("log")
     axes.set_ylim(bottom=0)
     axes.set_xlim(LEAST, MOST)
-    label(axes, "Draws $n$", rf"Expected certified $\ell_2$ radius ($\sigma$ = {sigma:g}, $\alpha$ = {alpha:g})", size=9)
+    label(
+        axes, "Draws $n$", rf"Expected certified $\ell_2$ radius ($\sigma$ = {sigma:g}, $\alpha$ = {alpha:g})", size=9
+    )
     axes.legend(frameon=False, fontsize=8, labelcolor=INK, title="true $p_A$", title_fontsize=8, loc="upper left")
     return figure
 

@@ -1,4 +1,4 @@
-"""Why an ensemble certifies more: margins, success probability and radii by its size (Horvath et al. 2022, figure 2)."""
+"""Why an ensemble certifies more: margins, p_A and radii by its size (Horvath et al. 2022, figure 2)."""
 
 from __future__ import annotations
 
@@ -88,7 +88,9 @@ def _success(axes: Axes, logits: MemberLogits, model: Components, chosen: int, s
     there = [size for size in sorted({*sizes, logits.members}) if size <= logits.members]
     measured = {size: measured_success(logits, chosen, int(model.top[chosen]), size) for size in there}
     points = [(size, share) for size, shares in measured.items() for share in shares]
-    axes.scatter(*zip(*points, strict=True), s=12, color=INK, alpha=0.45, linewidth=0, label="sampled, an ensemble each")
+    axes.scatter(
+        *zip(*points, strict=True), s=12, color=INK, alpha=0.45, linewidth=0, label="sampled, an ensemble each"
+    )
     means = [float(np.mean(shares)) for shares in measured.values()]
     axes.scatter(there, means, s=40, marker="_", color=INK, linewidth=1.4, label="their mean")
     _log_sizes(axes, sizes)

@@ -51,7 +51,9 @@ def progress_figure(trainings: Mapping[str, Sequence[Snapshot]]) -> Figure:
         best = np.maximum.accumulate(acr)
         colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
         title = f"best ACR {down(float(best[-1]), RADIUS_DIGITS)}   {short(name)}"
-        axes.step([*times, latest / length], [*best, best[-1]], where="post", color=colour, linestyle=dashes, label=title)
+        axes.step(
+            [*times, latest / length], [*best, best[-1]], where="post", color=colour, linestyle=dashes, label=title
+        )
         axes.plot(times, acr, MARKERS[number % len(MARKERS)], color=colour, markersize=4, alpha=0.6, clip_on=False)
     everyone = [one.results for snapshots in trainings.values() for one in snapshots]
     label(axes, f"Training time ({unit})", f"Average certified {radius_label(everyone)}, best so far")
