@@ -142,7 +142,7 @@ def test_expected_radii_and_stages_are_exact(tmp_path: Path) -> None:
         assert np.array_equal(axes.lines[0].get_ydata(), wanted)
     for options, sentence in (
         (["--p", "1.5"], "--p must be probabilities"),
-        (["--sigma", "-1"], "sigma must be positive"),
+        (["--sigma", "-1"], "sigma must be a positive finite number"),
     ):
         refused = call("figure", "radius", *options, "--out", tmp_path / "no.png")
         assert (refused.exit_code, sentence in refused.stderr) == (2, True), refused.output

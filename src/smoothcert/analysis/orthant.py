@@ -66,7 +66,8 @@ def _part(bounds: Array, correlation: Array) -> Array:
         product *= share
         tiny = np.finfo(np.float64).tiny
         drawn[:, :, i] = special.ndtri(np.clip(points[:, i] * share, tiny, 1 - np.finfo(np.float64).epsneg))
-    return product.reshape(len(bounds), SCRAMBLINGS, POINTS).mean(axis=2)
+    means: Array = product.reshape(len(bounds), SCRAMBLINGS, POINTS).mean(axis=2)
+    return means
 
 
 def _points(dimension: int) -> Array:

@@ -6,7 +6,6 @@ Horvath et al. 2022: equation 6 and figures 2c, 3 and 15. The choice of the clas
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,30 +22,33 @@ def radius_distribution(p: float, sigma: float, *, n: int, alpha: float) -> tupl
 
     What is missing from 1 is the probability to abstain.
     """
-    votes, radii = _radii(sigma, n, alpha)
-    probability: Array = stats.binom.pmf(votes, n, p)
-    return radii, probability
+    votes = np.arange(n // 2 + 1, n + 1)
+    radii = _radii(votes, sigma, n, alpha)
+    probability: Array = stats.binom.pmf(votes[radii > 0], n, p)
+    return radii[radii > 0], probability
 
 
 def expected_radius(p: Array, sigma: float, *, n: int, alpha: float) -> Array:
     """The mean radius that Cohen's certification reports where the truth is p (equation 6), for each of p (N,)."""
-    votes, radii = _radii(sigma, n, alpha)
+    p = np.asarray(p, dtype=np.float64)
+    # Farther than 12 standard deviations and 60 votes from the mean nothing is left to count.
+    reach = 12 * np.sqrt(n * p * (1 - p)) + 60
+    low, high = np.maximum(n // 2 + 1, np.floor(n * p - reach)), np.minimum(n, np.ceil(n * p + reach))
+    windows = [np.arange(int(first), int(last) + 1) for first, last in zip(low, high, strict=True)]
+    votes = np.unique(np.concatenate([np.empty(0, dtype=np.int64), *windows]))
+    radii = _radii(votes, sigma, n, alpha)
     found = []
-    for one in np.asarray(p, dtype=np.float64):
-        # Farther than 12 standard deviations and 60 votes from the mean nothing is left to count.
-        reach = 12 * np.sqrt(n * one * (1 - one)) + 60
-        near = slice(*np.searchsorted(votes, [n * one - reach, n * one + reach]))
-        found.append(float(stats.binom.pmf(votes[near], n, one) @ radii[near]))
+    for one, window in zip(p, windows, strict=True):
+        near = radii[np.searchsorted(votes, window)]
+        found.append(float(stats.binom.pmf(window, n, one) @ near))
     return np.array(found)
 
 
-@lru_cache(maxsize=8)
-def _radii(sigma: float, n: int, alpha: float) -> tuple[NDArray[np.int64], Array]:
-    """Numbers of votes that certify, and the radius of each."""
-    votes = np.arange(n // 2 + 1, n + 1)
+def _radii(votes: NDArray[np.int64], sigma: float, n: int, alpha: float) -> Array:
+    """The radius of each number of votes; 0 where it certifies nothing."""
     lower = special.betaincinv(votes, n - votes + 1, alpha)
-    certified = lower > 0.5
-    return votes[certified], sigma * special.ndtri(lower[certified])
+    radii: Array = sigma * special.ndtri(np.maximum(lower, 0.5))
+    return radii
 
 
 @dataclass(frozen=True)

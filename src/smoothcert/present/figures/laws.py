@@ -38,9 +38,10 @@ def expected_radius_figure(p: Sequence[float] = USUAL_P, *, sigma: float = 0.25,
     if not p or not all(0 < one <= 1 for one in p):
         raise InputError(f"--p must be probabilities above 0, at most 1, got {list(p)}")
     figure, axes = canvas(6.4, 4.0)
-    draws = np.unique(np.geomspace(LEAST, MOST, 49).round().astype(int))
-    for number, one in enumerate(sorted(set(p), reverse=True)):
-        radii = [expected_radius(np.array([one]), sigma, n=int(n), alpha=alpha)[0] for n in draws]
+    draws = np.geomspace(LEAST, MOST, 31).round().astype(int)
+    truths = sorted(set(p), reverse=True)
+    expected = np.array([expected_radius(np.array(truths), sigma, n=int(n), alpha=alpha) for n in draws])
+    for number, (one, radii) in enumerate(zip(truths, expected.T, strict=True)):
         style = DASHES[number // len(COLOURS) % len(DASHES)]
         axes.plot(draws, radii, color=COLOURS[number % len(COLOURS)], linestyle=style, linewidth=1.4, label=f"{one:g}")
     axes.set_xscale("log")

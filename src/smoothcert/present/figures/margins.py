@@ -87,9 +87,9 @@ def _success(axes: Axes, logits: MemberLogits, model: Components, chosen: int, s
     axes.plot(sizes, at_least, "s--", color=COLOURS[1], linewidth=1.2, markersize=3.5, label="Chebyshev, at least")
     there = [size for size in sorted({*sizes, logits.members}) if size <= logits.members]
     measured = {size: measured_success(logits, chosen, int(model.top[chosen]), size) for size in there}
-    points = [(size, share) for size, shares in measured.items() for share in shares]
+    points = np.array([(size, share) for size, shares in measured.items() for share in shares])
     axes.scatter(
-        *zip(*points, strict=True), s=12, color=INK, alpha=0.45, linewidth=0, label="sampled, an ensemble each"
+        points[:, 0], points[:, 1], s=12, color=INK, alpha=0.45, linewidth=0, label="sampled, an ensemble each"
     )
     means = [float(np.mean(shares)) for shares in measured.values()]
     axes.scatter(there, means, s=40, marker="_", color=INK, linewidth=1.4, label="their mean")

@@ -40,8 +40,8 @@ def noise_images_figure(weaker: Sequence[NoisyImage], stronger: Sequence[NoisyIm
     rows = max(len(group) for group in groups)
     columns = 3 * len(groups)
     figure, cells = panels(rows, columns, SIDE * columns + 0.3 * (len(groups) - 1), (SIDE + 0.28) * rows)
-    for row in cells:
-        for axes in row:
+    for line in cells:
+        for axes in line:
             axes.set_axis_off()
     for side, group in enumerate(groups):
         for row, image in enumerate(group):
