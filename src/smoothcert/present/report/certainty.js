@@ -46,7 +46,7 @@ function drawCertaintyChart(shown) {
       if (bounds[i] !== bounds[i + 1]) path += `H${x(bounds[i]).toFixed(2)}V${y((i + 1) / bounds.length).toFixed(2)}`;
     }
     const style = `stroke: ${colour(number)}; stroke-dasharray: ${dashes(number) || "none"}`;
-    svg.append(element("svg:path", { class: "curve", "data-run": number, d: `${path}H${x(1)}`, style }));
+    svg.append(element("svg:path", { class: "rise", "data-run": number, d: `${path}H${x(1)}`, style }));
   }
   certain.box.replaceChildren(svg);
 }
