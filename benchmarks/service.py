@@ -2,7 +2,7 @@
 
 On loopback, bounded. 1 to 64 clients ask one after the other about images that nobody asked about before; printed are
 draws per second against `Smoothed.certify` on as many images, how full batches are, latencies, and the memory of the
-process at the beginning and the end. Both sides use the processor time of this process: clients are counted, too.
+process over time. Both sides use the processor time and the memory of this process: clients are counted, too.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ import statistics
 import tempfile
 import threading
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
 
@@ -31,6 +33,7 @@ from smoothcert.service.serve import Door, serve
 
 SHAPE = (1, 28, 28)
 NOISE = Gaussian(0.25, grid=1 / 255)
+MEMORY = "process_resident_memory_bytes"
 
 
 def main() -> None:
@@ -40,6 +43,7 @@ def main() -> None:
     parser.add_argument("--arch", default="lenet")
     parser.add_argument("--n", type=int, default=1_000)
     parser.add_argument("--radius", type=float, default=None, help="sequential, instead of fixed")
+    parser.add_argument("--answers-per-key", type=int, default=10**7, help="what a key answered is kept until the next")
     options = parser.parse_args()
     procedure: Procedure = Fixed(n=options.n)
     if options.radius is not None:
@@ -55,21 +59,37 @@ def main() -> None:
             target=serve, args=(model,),
             kwargs={
                 "procedure": procedure, "out": Path(folder) / "out", "door": Door(port=0), "say": lambda _: None,
-                "limits": Limits(rate=1e9, answers_per_key=10**7), "log": lambda _: None,
+                "limits": Limits(rate=1e9, answers_per_key=options.answers_per_key), "log": lambda _: None,
                 "on_start": lambda *found: started.put(found),
             },
         )  # fmt: skip
         thread.start()
         url, stop = started.get()
         load(url, 2, 2.0, seed=0)  # warm
-        first = number(url, "process_resident_memory_bytes")
         print("clients  answers/s  draws/s  of bare  batch fill  p50 ms  p99 ms")
         for clients in options.clients:
-            measure(url, clients, options.seconds, bare)
-        last = number(url, "process_resident_memory_bytes")
-        print(f"memory: {first / 2**20:.0f} MB at the beginning, {last / 2**20:.0f} MB at the end")
+            with watched_memory(url, options.seconds / 10) as found:
+                measure(url, clients, options.seconds, bare)
+            print(f"         memory, MB: {' '.join(f'{one / 2**20:.0f}' for one in found)}", flush=True)
         stop()  # type: ignore[operator]
         thread.join()
+
+
+@contextmanager
+def watched_memory(url: str, seconds: float) -> Iterator[list[float]]:
+    """Bytes that the process holds: at the beginning, every so many seconds, and at the end."""
+    found, over = [number(url, MEMORY)], threading.Event()
+
+    def watch() -> None:
+        while not over.wait(seconds):
+            found.append(number(url, MEMORY))
+
+    thread = threading.Thread(target=watch)
+    thread.start()
+    yield found
+    over.set()
+    thread.join()
+    found.append(number(url, MEMORY))
 
 
 def bare_rate(spec: Architecture, procedure: Procedure, seconds: float) -> float:

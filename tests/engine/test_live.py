@@ -114,7 +114,7 @@ def test_who_is_given_up_gets_no_further_turn() -> None:
 
     def watch(votes: dict[str, Any]) -> None:
         drawn.append(sum(tally.draws for tally in votes.values()))
-        question.given_up = True
+        question.give_up()
 
     question = asked(g, x[0], Fixed(n=1_000_000), on_end=found.append, on_votes=watch)
     engine.add(question)

@@ -199,9 +199,56 @@ def test_a_description_names_router_and_members() -> None:
     assert repr(whole).startswith("Routed(sigma 0.25, 1 by Smoothed(Linear")
 
 
+@pytest.mark.parametrize("given", [{}, {"num_classes": 2}], ids=["asked", "told"])
+def test_models_are_smoothed_alike(given: dict[str, Any]) -> None:
+    """Models as they are become what they would be if each had been smoothed by hand; its truth is known above."""
+    x, procedure = inputs(), sc.Fixed(n0=50, n=2_000)
+    bare = sc.Routed(plane(0), {1.0: plane(2), 0.25: plane(1)}, noise=sc.Gaussian(SIGMA_R), seed=3, **given)
+    made = bare.certify(x, procedure)
+    assert made == list(planes().certify(x, procedure))
+    assert bare.describe()["fingerprint"] == planes().describe()["fingerprint"]
+    assert (bare.num_classes, bare.seed, bare.strengths) == (2, 3, (0.25, 1.0))
+    again: sc.Routed = pickle.loads(pickle.dumps(bare))
+    assert again.predict(x) == planes().predict(x)
+
+
+def test_functions_and_ensembles_are_models_too() -> None:
+    """The noise of a router about which nothing is said is the widest, and a grid is that of its noise."""
+    voting = sc.SoftVoting([plane(1), plane(1, scale=4.0)])
+    whole = sc.Routed(plane(0), {0.25: voting, 0.5: lambda x: x[:, 1:] * 8})
+    with pytest.raises(InputError, match="give num_classes"):
+        _ = whole.num_classes
+    x = torch.tensor([[-2.0, 1.0, 0.0], [2.0, 0.0, 2.0]])
+    first, second = whole.certify(x, sc.Fixed(n0=50, n=1_000))
+    assert (first.label, first.noise["sigma"], second.label, second.noise["sigma"]) == (1, 0.25, 1, 0.5)
+    assert 0 < first.radius <= 1
+    assert 0 < second.radius <= 2 / np.sqrt(2)  # where the second number meets the first
+    assert whole.router.noise == sc.Gaussian(0.5)
+    assert whole.num_classes == 2
+    on_grid = sc.Routed(plane(0), {0.25: plane(1), 0.5: plane(2)}, noise=sc.Gaussian(0.5, grid=1 / 255), num_classes=2)
+    assert [member.noise for member in on_grid.members.values()] == [sc.Gaussian(s, grid=1 / 255) for s in (0.25, 0.5)]
+
+
+def test_models_that_cannot_be_smoothed_are_refused() -> None:
+    parts = planes()
+    with pytest.raises(InputError, match="seed is that of each Smoothed already; leave it out"):
+        sc.Routed(parts.router, parts.members, seed=0)
+    with pytest.raises(InputError, match="got none"):
+        sc.Routed(plane(0), {})
+    with pytest.raises(InputError, match="tells 2 strengths apart, got 1 members"):
+        sc.Routed(plane(0), {0.25: plane(1)}, num_classes=2)
+    with pytest.raises(InputError, match="2 and 5 classes"):
+        sc.Routed(plane(0), {0.25: plane(1), 0.5: nn.Linear(3, 5)}).certify(inputs())
+    with pytest.raises(InputError, match=r"scores of shape \(batch, num_classes\)"):
+        sc.Routed(plane(0), {s: plane(1) for s in (0.25, 0.5, 1.0)}).certify(inputs(), sc.Fixed(n=100))
+
+
 GOOD = sc.Gaussian(0.25)
 REFUSED: dict[str, tuple[Callable[[], Any], str]] = {
-    "a model": (lambda: {0.25: plane(1), 1.0: smoothed(plane(1), sc.Gaussian(1.0))}, "must be a Smoothed"),
+    "a model": (
+        lambda: {0.25: plane(1), 1.0: smoothed(plane(1), sc.Gaussian(1.0))},
+        "the member 0.25 of Routed is a Linear and others are Smoothed; give all as models",
+    ),
     "one member": (lambda: {0.25: smoothed(plane(1), GOOD)}, "tells 2 strengths apart, got 1 members"),
     "three": (
         lambda: {s: smoothed(plane(1), sc.Gaussian(s)) for s in (0.25, 0.5, 1.0)},

@@ -55,9 +55,10 @@ class Served:
 
     url: str
     out: Path
-    model: Path
+    model: Any
     said: list[str]
     log: list[dict[str, Any]] = field(default_factory=list)
+    answers: list[dict[str, Any]] = field(default_factory=list)  # as whoever asks notes them
 
     def client(self, **options: Any) -> httpx.Client:
         return httpx.Client(base_url=self.url, timeout=60, **options)

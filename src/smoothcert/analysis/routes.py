@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
+from smoothcert.noise import Noise
 from smoothcert.procedures import ABSTAIN
 from smoothcert.runs import Record, RoutingConfig
 from smoothcert.stats.rounding import down
@@ -27,3 +29,16 @@ def routes(records: Sequence[Record], routing: RoutingConfig) -> str:
         f"routed: {strengths}, no choice {chosen[ABSTAIN]} times; the choice's own radius is the one claimed at "
         f"{limited} of {answered} certified inputs ({share}%)"
     )
+
+
+def choice_certain(records: Sequence[Record]) -> list[Record]:
+    """The records with the radius of the chosen member alone: what they would be if every choice held everywhere."""
+    return [_certain(record) for record in records]
+
+
+def _certain(record: Record) -> Record:
+    claim = record.certificate
+    if claim is None or claim.route is None or record.abstained:
+        return record
+    radius = Noise.from_description(claim.noise).radius(claim.p_lower, claim.p_upper)
+    return replace(record, radius=radius, claim=None)

@@ -9,6 +9,7 @@ import typer
 
 from smoothcert.cli import options as o
 from smoothcert.cli import procedure_options as p
+from smoothcert.cli import router_options as r
 from smoothcert.cli.options import option
 from smoothcert.cli.output import say
 from smoothcert.core.errors import InputError
@@ -38,47 +39,22 @@ Deadline = Annotated[float, option("Seconds after which a request is answered wi
 Rate = Annotated[float, option("Requests of one client per second.", panel=LIMITS)]
 Body = Annotated[int, option("Bytes of a request.", panel=LIMITS)]
 Draws = Annotated[int, option("Draws that one answer may take.", panel=LIMITS)]
-SETTLED_BY_RUN = ("sigma", "noise", "norm", "values", "grid", "batch_size", "backend")
+SETTLED_BY_RUN = ("sigma", "noise", "norm", "values", "grid", "batch_size", "backend", "router_sigma", "router_share")
 
 
 def serve(
-    context: typer.Context,
-    model: o.Model = [],  # noqa: B006
-    run: AsRun = None,
-    sigma: o.Strength = None,
-    noise: o.NoiseName = "gaussian",
-    norm: o.Norm = None,
-    values: o.Values = None,
-    grid: o.Grid = "auto",
-    procedure: Name = None,
-    radius: p.Radius = [],  # noqa: B006
-    n: p.N = None,
-    alpha: o.Alpha = 0.001,
-    memory: o.MemoryAt = None,
-    out: Out = None,
-    name: Called = None,
-    host: Host = "127.0.0.1",
-    port: Port = 8000,
-    token: Token = None,
-    tls_cert: Cert = None,
-    tls_key: TlsKey = None,
-    rotate_every: Rotate = 86_400.0,
-    queue: Queue = 256,
-    most_answers: Most = None,
-    deadline: Deadline = 60.0,
-    rate: Rate = 50.0,
-    most_body: Body = 8 * 2**20,
-    most_draws: Draws = 1_000_000,
-    batch_size: o.BatchSize = None,
-    device: o.Device = None,
-    workers: o.Workers = None,
-    pool: o.PoolName = "threads",
-    address: o.Address = None,
-    gpus_per_worker: o.GpusPerWorker = None,
-    backend: o.Backend = "eager",
-    calibration: o.Calibration = None,
+    context: typer.Context, model: o.Model = [], run: AsRun = None,  # noqa: B006
+    sigma: o.Strength = None, noise: o.NoiseName = "gaussian", norm: o.Norm = None, values: o.Values = None,
+    grid: o.Grid = "auto", router: r.Model = None, router_sigma: r.Strength = None, router_share: r.Share = 0.5,
+    procedure: Name = None, radius: p.Radius = [], n: p.N = None, alpha: o.Alpha = 0.001,  # noqa: B006
+    memory: o.MemoryAt = None, out: Out = None, name: Called = None, host: Host = "127.0.0.1", port: Port = 8000,
+    token: Token = None, tls_cert: Cert = None, tls_key: TlsKey = None, rotate_every: Rotate = 86_400.0,
+    queue: Queue = 256, most_answers: Most = None, deadline: Deadline = 60.0, rate: Rate = 50.0,
+    most_body: Body = 8 * 2**20, most_draws: Draws = 1_000_000, batch_size: o.BatchSize = None,
+    device: o.Device = None, workers: o.Workers = None, pool: o.PoolName = "threads", address: o.Address = None,
+    gpus_per_worker: o.GpusPerWorker = None, backend: o.Backend = "eager", calibration: o.Calibration = None,
     data_root: o.DataRoot = None,
-) -> None:
+) -> None:  # fmt: skip
     """Answer over HTTP with proofs: Open Inference Protocol, image files, a page, metrics."""
     if context.invoked_subcommand is not None:
         return
@@ -87,6 +63,9 @@ def serve(
     for option_name in SETTLED_BY_RUN if run is not None else ():
         if o.was_given(context, option_name):
             raise InputError(f"--{option_name.replace('_', '-')} does not go with --run, which names it; leave it out")
+    from smoothcert.workflows.choices import NoiseChoice
+    from smoothcert.workflows.routing import models_of
+
     service = _service()
     choice = _procedure(procedure, radius, n, alpha if o.was_given(context, "alpha") else None, run)
     door = service.Door(host, port, token, tls_cert, tls_key)
@@ -96,9 +75,10 @@ def serve(
     )  # fmt: skip
     where, how = service.PoolChoice(pool, workers, address, gpus_per_worker), None
     if run is None:
-        how = service.Running(service.NoiseChoice(noise, sigma, norm, values, grid), backend, batch_size)
+        how = service.Running(NoiseChoice(noise, sigma, norm, values, grid), backend, batch_size)
+    models = models_of(model, router, strength=router_sigma, share=router_share)
     service.serve(
-        model, run=run, running=how, procedure=choice, memory=memory, out=out, door=door, limits=limits, name=name,
+        models, run=run, running=how, procedure=choice, memory=memory, out=out, door=door, limits=limits, name=name,
         calibration=calibration, device=device, pool=where, data_root=data_root, say=say,
     )  # fmt: skip
 

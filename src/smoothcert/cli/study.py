@@ -18,6 +18,10 @@ Sweeps = Annotated[
     list[str],
     option("Every row with each of these values, as in objective.lam=1,2,4; keys as of train --set.", "--set"),
 ]
+Trained = Annotated[
+    list[str],
+    option("Checkpoint, or folder of trainings: what has the recipe, seed and data of a network is not trained again."),
+]
 Jobs = Annotated[int | None, option("Trainings side by side. Default: as many as cores; 1 on a GPU.", panel=o.RUNNING)]
 
 
@@ -26,6 +30,7 @@ def study(
     out: Out = None,
     scale: ScaleName = None,
     sweeps: Sweeps = [],  # noqa: B006
+    trained: Trained = [],  # noqa: B006
     as_json: o.AsJson = False,
     jobs: Jobs = None,
     data_root: o.DataRoot = None,
@@ -58,6 +63,7 @@ def study(
             device=device,
             jobs=jobs,
             pool=where,
+            trained=trained,
             observer=observer,
         )
     if as_json:

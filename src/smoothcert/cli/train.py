@@ -39,6 +39,9 @@ Members = Annotated[
     list[Path], option("Of --router: a model for each strength, as in 0.25=net.safetensors; repeat it.", "--model")
 ]
 LabelDraws = Annotated[int, option("Of --router: noisy copies of each input behind its label.", "--label-draws")]
+Neighbours = Annotated[
+    int, option("Of --router: inputs like it that each label is settled with; 1: it alone.", "--label-neighbours")
+]
 Jobs = Annotated[int | None, option("Members trained side by side. Default: as many as cores; 1 on a GPU.")]
 
 
@@ -65,6 +68,7 @@ def train(
     router: Router = False,
     model: Members = [],  # noqa: B006
     label_draws: LabelDraws = 16,
+    label_neighbours: Neighbours = 10,
 ) -> None:
     """Train by a recipe. Under torchrun, all processes train one model together."""
     from smoothcert.workflows.choices import PoolChoice
@@ -76,7 +80,7 @@ def train(
     one, several = _seeds(seed, seeds)
     if router or model:
         _refuse_for_routers(router, several is not None or init is not None or keep_every is not None)
-        _train_router(chosen, model, out, data, data_root, one, label_draws, device, save_every)
+        _train_router(chosen, model, out, data, data_root, one, label_draws, label_neighbours, device, save_every)
         return
     with terminal_observer() as observer:
         trained = train_seeds(
@@ -96,7 +100,7 @@ def train(
 
 def _train_router(
     recipe: Any, models: list[Path], out: Path, data: str | None, data_root: Path | None, seed: int, draws: int,
-    device: str | None, save_every: float,
+    neighbours: int, device: str | None, save_every: float,
 ) -> None:  # fmt: skip
     from smoothcert.workflows.routing import members_of
     from smoothcert.workflows.terminal import terminal_observer
@@ -105,7 +109,7 @@ def _train_router(
     with terminal_observer() as observer:
         found = train_router(
             recipe, members_of(models), out=out, data=data, data_root=data_root, seed=seed, draws=draws, device=device,
-            save_every=save_every, observer=observer,
+            neighbours=neighbours, save_every=save_every, observer=observer,
         )  # fmt: skip
     say(f"{'trained' if found.new else 'already trained'}: {found.model}; {found.sentence}")
     members = " ".join(f"--model {model}" for model in models)

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from smoothcert.core.errors import InputError
+
 if TYPE_CHECKING:
     import torch
     from torch import Tensor
@@ -39,3 +41,19 @@ def evaluating(*models: Model) -> Iterator[None]:
     finally:
         for part, mode in modes:
             part.training = mode
+
+
+def count_classes(model: Model, example: Tensor | None) -> int:
+    """How many scores the model gives: as it says itself, else asked of it with the inputs `example`, (B, ...)."""
+    import torch  # noqa: PLC0415
+
+    known = getattr(model, "num_classes", None)
+    if isinstance(known, int):
+        return known
+    if example is None:
+        raise InputError("give num_classes, the number of scores that the model answers")
+    with torch.inference_mode(), evaluating(model):
+        shape = tuple(model(example.to(device_of(model), copy=True)).shape)
+    if len(shape) != 2 or shape[0] != len(example):
+        raise InputError(f"model must answer a score per class, (B, C), got {shape} for B = {len(example)}")
+    return int(shape[1])

@@ -29,6 +29,10 @@ TURN = 2048
 """Draws of a turn, about: small against what a whole conversation may take, large against what a turn costs."""
 
 
+Outcome = Certificate | Exception | None
+"""Of a question: the answer, what went wrong, or None, where it was given up."""
+
+
 class Question:
     """One input and what is asked about it. Made by anybody, held by the engine, given up by anybody.
 
@@ -40,6 +44,7 @@ class Question:
         client: who asks; clients take turns.
         on_end: hears, in the engine's thread, the certificate, or what went wrong; None: it was given up.
         on_votes: hears, in the engine's thread, what was drawn so far, by purpose.
+        whole: the question that this one is a part of, and is given up with.
     """
 
     def __init__(
@@ -50,14 +55,24 @@ class Question:
         *,
         seed: int,
         client: str = "",
-        on_end: Callable[[Certificate | Exception | None], None],
+        on_end: Callable[[Outcome], None],
         on_votes: Callable[[dict[str, Tally]], None] = lambda _: None,
+        whole: Question | None = None,
     ) -> None:
         self.x, self.noise, self.procedure, self.seed, self.client = x, noise, procedure, seed, client
-        self.on_end, self.on_votes = on_end, on_votes
+        self.on_end, self.on_votes, self._whole = on_end, on_votes, whole
         self.input_id = input_id(x)
-        self.given_up = False  # by whoever asked: no further turn is taken
+        self._left = False
         self.restart()
+
+    def give_up(self) -> None:
+        """Take no further turn. By whoever asked."""
+        self._left = True
+
+    @property
+    def given_up(self) -> bool:
+        """Nobody waits for the answer any more."""
+        return self._left or (self._whole is not None and self._whole.given_up)
 
     def restart(self) -> None:
         """From the first draw, which is the same one again."""

@@ -41,6 +41,11 @@ class WeightSearch(Described, ABC):
 
     registry: ClassVar[Registry[Any]] = WEIGHT_SEARCHES
 
+    @property
+    @abstractmethod
+    def evaluations(self) -> int:
+        """Of each member, per input."""
+
     @abstractmethod
     def find(self, members: Sequence[nn.Module], x: Tensor, noise: Noise, seed: int) -> tuple[float, ...]:
         """The weights at one input x (...), which sum to one. Members may be changed meanwhile, and are put back."""
@@ -78,6 +83,11 @@ class LeastVariance(WeightSearch):
         self._estimation  # noqa: B018 (refuses what cannot be)
 
     @property
+    def evaluations(self) -> int:
+        """All draws through all copies."""
+        return self.draws * self.copies
+
+    @property
     def _estimation(self) -> Estimation:
         return Estimation(self.draws, self.copies, self.share, self.spread)
 
@@ -100,6 +110,11 @@ class MarginRatio(WeightSearch):
     def __post_init__(self) -> None:
         if self.draws < 2:
             raise InputError(f"draws of ratio must be at least 2, got {self.draws}")
+
+    @property
+    def evaluations(self) -> int:
+        """The draws."""
+        return self.draws
 
     def find(self, members: Sequence[nn.Module], x: Tensor, noise: Noise, seed: int) -> tuple[float, ...]:
         """From one set of draws, the same for all members."""

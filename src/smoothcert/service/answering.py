@@ -16,8 +16,9 @@ from dataclasses import dataclass, field, replace
 from torch import Tensor
 
 from smoothcert.core.errors import InputError
-from smoothcert.engine import Smoothed
-from smoothcert.engine.live import LiveEngine, Question
+from smoothcert.engine import Routed, Smoothed
+from smoothcert.engine.live import LiveEngine, Outcome, Question
+from smoothcert.engine.live_routed import RoutedEngine
 from smoothcert.memory import Memory
 from smoothcert.procedures import ABSTAIN, Certificate, Procedure
 from smoothcert.service.answer import Answer
@@ -31,7 +32,6 @@ from smoothcert.stats import Tally
 
 CLOSING = "the server is about to end; ask again in a moment"
 Votes = dict[str, Tally]
-Outcome = Certificate | Exception | None
 
 
 @dataclass(eq=False)
@@ -70,7 +70,7 @@ class Service:
     """Answers questions about inputs of one shape with one smoothed classifier.
 
     Args:
-        smoothed: the classifier, without a memory: its draws are made here, and inserted here.
+        smoothed: the classifier, perhaps a routed one, without a memory: its draws are made here, and inserted here.
         example: an input like those that will come, (1, ...).
         procedure: what counts where a request does not say otherwise.
         keys: the secret keys, each with its run.
@@ -83,7 +83,7 @@ class Service:
 
     def __init__(
         self,
-        smoothed: Smoothed,
+        smoothed: Smoothed | Routed,
         example: Tensor,
         procedure: Procedure,
         keys: KeyRing,
@@ -102,7 +102,12 @@ class Service:
         self._pending: dict[tuple[str, Asked], _Pending] = {}
         self._lock = threading.Lock()
         self._closing = False
-        self.engine = LiveEngine(smoothed, example, on_batch=metrics.batch)
+        self.engine: LiveEngine | RoutedEngine = (
+            RoutedEngine(smoothed, example, on_batch=metrics.batch)
+            if isinstance(smoothed, Routed)
+            else LiveEngine(smoothed, example, on_batch=metrics.batch)
+        )
+        self._example = example
         self._decided: queue.SimpleQueue[tuple[_Pending, Outcome] | None] = queue.SimpleQueue()
         self._recorder = threading.Thread(target=self._record, name="smoothcert-recorder", daemon=True)
         self._recorder.start()
@@ -120,11 +125,18 @@ class Service:
 
     def prepare(self, procedure: Procedure) -> None:
         """Refuse what could never be answered, and compute what the procedure needs: it may take a second."""
-        if procedure.most_draws() > max(self.limits.draws, self.procedure.most_draws()):
-            raise InputError(
-                f"n asks for up to {procedure.most_draws()} draws, and this server makes at most {self.limits.draws}"
-            )
-        next(procedure.certify(self.noise))
+        most = self._most_draws(procedure)
+        if most > max(self.limits.draws, self._most_draws(self.procedure)):
+            raise InputError(f"n asks for up to {most} draws, and this server makes at most {self.limits.draws}")
+        if isinstance(self.smoothed, Routed):
+            self.smoothed.check_reachable(self._example, procedure)
+        else:
+            next(procedure.certify(self.noise))
+
+    def _most_draws(self, procedure: Procedure) -> int:
+        if isinstance(self.smoothed, Routed):
+            return self.smoothed.most_draws(procedure)
+        return procedure.most_draws()
 
     def ask(self, x: Tensor, procedure: Procedure, *, client: str) -> Ticket:
         """Take a question about one input, (...), that was checked; a procedure that was prepared.
@@ -200,7 +212,7 @@ class Service:
             if not pending.tickets and pending.question is not None:
                 # Who asks the same now begins anew: this one may end at any moment.
                 self._pending.pop((pending.key.hash, pending.asked), None)
-                pending.question.given_up = True
+                pending.question.give_up()
 
     def _drawn(self, pending: _Pending, votes: Votes) -> None:
         pending.votes = votes
@@ -255,7 +267,7 @@ class Service:
         return self._answer(certificate, receipt)
 
     def _answer(self, certificate: Certificate, receipt: str) -> Answer:
-        return Answer(certificate, self._name(certificate.label), receipt)
+        return Answer(certificate, self._name(certificate.label), receipt, self.smoothed.num_classes)
 
     def _name(self, label: int) -> str | None:
         return None if label == ABSTAIN else self.class_names[label]
@@ -278,4 +290,4 @@ class Service:
             classifier=self.engine.description,
             key=ticket.key,
         )
-        return Answer(certificate, None, None)
+        return Answer(certificate, None, None, self.smoothed.num_classes)

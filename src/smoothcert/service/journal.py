@@ -11,19 +11,20 @@ import json
 import os
 from collections.abc import Mapping
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar
 
 import numpy as np
 from torch import Tensor
 
+from smoothcert.core.described import IF_ANY
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import flush_folder
 from smoothcert.core.plugins import Plugin
 from smoothcert.core.secret import SecretKey
 from smoothcert.procedures import Certificate
-from smoothcert.runs import ModelConfig
+from smoothcert.runs import ModelConfig, RoutingConfig
 from smoothcert.runs.chain import Line, sealed
 from smoothcert.runs.folder import ChainedFolder
 
@@ -42,6 +43,8 @@ class ServiceConfig:
     num_classes: int
     class_names: tuple[str, ...]
     noise: Mapping[str, Any]
+    routing: RoutingConfig | None = field(default=None, metadata={"described": IF_ANY})  # with the server's procedure
+    router_share: float | None = field(default=None, metadata={"described": IF_ANY})  # of any other one's alpha
     stream: str  # how random bits are made of seed, input and purpose
     input_shape: tuple[int, ...]
     memory: str | None = None
@@ -72,8 +75,11 @@ class ServiceFolder(ChainedFolder[ServiceConfig]):
 
     def certificate(self, line: Mapping[str, Any], seed: int) -> Certificate:
         """The certificate of a line, with the seed that it leaves out."""
+        own = dict(line["certificate"])
         shared = {"classifier": dict(self.config.classifier), "seed": seed, "key": self.config.key}
-        return Certificate.from_json(shared | dict(line["certificate"]))
+        if "route" in own:
+            own["route"] = {"classifier": dict(self.config.classifier["router"]), "seed": seed} | own["route"]
+        return Certificate.from_json(shared | own)
 
 
 class Journal:
@@ -104,8 +110,9 @@ class Journal:
         self._inputs.write(numbers)
         self._inputs.flush()
         own = certificate.to_json()
-        for shared in ("classifier", "seed", "key"):
-            del own[shared]
+        for part in (own, own.get("route", {})):
+            for shared in ("classifier", "seed", "key"):
+                part.pop(shared, None)
         content = {"index": len(self._places), "seconds": seconds, "certificate": own}
         texts: list[bytes] = []
 

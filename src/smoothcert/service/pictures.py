@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from smoothcert.attack.adversaries import AttackEffort, adversary
 from smoothcert.core.errors import InputError
-from smoothcert.engine import Smoothed
+from smoothcert.core.model import evaluating
+from smoothcert.engine import Routed, Smoothed
 from smoothcert.noise import Noise
 
 MOST_COPIES = 16
@@ -42,9 +43,9 @@ def noisy_copies(x: Tensor, noise: Noise, copies: int) -> bytes:
     return _png(_levels(torch.cat(list(drawn), dim=2)))
 
 
-def perturbed(x: Tensor, smoothed: Smoothed, size: float, how: str) -> Perturbed:
+def perturbed(x: Tensor, smoothed: Smoothed | Routed, size: float, how: str) -> Perturbed:
     """An 8-bit picture about `size` away from x, (C, H, W), and no further unless rounding takes it there."""
-    delta = _random_direction(x) if how == "random" else _attack(x, smoothed, size)
+    delta = _random_direction(x) if how == "random" else _attack(x, _answering(x, smoothed), size)
     levels = _levels(_reach(x, delta, size) if how == "random" else x + delta)
     gap = levels.astype(np.float64) / 255 - x.numpy().astype(np.float64)
     return Perturbed(_png(levels), float(np.nextafter(np.linalg.norm(gap.ravel()), np.inf)))
@@ -62,6 +63,17 @@ def _reach(x: Tensor, direction: Tensor, size: float) -> Tensor:
 
 def _random_direction(x: Tensor) -> Tensor:
     return torch.randn(x.shape, generator=_generator())
+
+
+def _answering(x: Tensor, smoothed: Smoothed | Routed) -> Smoothed:
+    """Who answers at x: of a routed classifier whom a few draws of the router choose."""
+    if not isinstance(smoothed, Routed):
+        return smoothed
+    router = smoothed.router
+    with torch.no_grad(), evaluating(router.model):
+        noisy = router.noise.for_inputs(x[None]).draw(x.expand(EFFORT.draws, *x.shape), _generator())
+        number = int(router.model(noisy).argmax(dim=1).bincount().argmax())
+    return list(smoothed.members.values())[number]
 
 
 def _attack(x: Tensor, smoothed: Smoothed, size: float) -> Tensor:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,11 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.files import write_whole
 from smoothcert.core.labels import UNKNOWN
 from smoothcert.core.secret import SecretKey
-from smoothcert.runs import DataConfig, KeyConfig, Record, Run, RunConfig
+from smoothcert.procedures import Procedure
+from smoothcert.procedures.routed import split_level
+from smoothcert.runs import DataConfig, KeyConfig, Record, RoutingConfig, Run, RunConfig
 from smoothcert.runs.chain import Line
-from smoothcert.service.journal import ServiceFolder, asked_procedure, read_inputs
+from smoothcert.service.journal import ServiceConfig, ServiceFolder, asked_procedure, read_inputs
 from smoothcert.workflows.of_run import OWN_INPUTS, own_data
 
 REVEALED = "revealed"
@@ -90,6 +92,7 @@ def _run(
         num_classes=about.num_classes,
         class_names=about.class_names,
         noise=about.noise,
+        routing=_routing(about, procedure),
         procedure=procedure,
         seed=key.seed(procedure),
         stream=about.stream,
@@ -104,3 +107,11 @@ def _run(
         np.save(whole, data.inputs)
         write_whole(path / OWN_INPUTS, whole.getvalue())
     return run
+
+
+def _routing(about: ServiceConfig, procedure: Mapping[str, Any]) -> RoutingConfig | None:
+    """What a run says of its router, whose levels follow from the procedure that was asked for."""
+    if about.routing is None or about.router_share is None:
+        return None
+    of_router, of_member = split_level(Procedure.from_description(procedure), about.router_share)
+    return replace(about.routing, router_procedure=of_router.describe(), member_procedure=of_member.describe())

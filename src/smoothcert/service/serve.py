@@ -8,48 +8,32 @@ import ssl
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-import torch
 import uvicorn
 
-from smoothcert.audit.memory import refuse_other_memory
-from smoothcert.audit.rebuild import other_circumstances
 from smoothcert.core.errors import InputError
-from smoothcert.core.plugins import loaded_plugins
-from smoothcert.engine import Pool, Smoothed
-from smoothcert.memory import Memory
-from smoothcert.noise import Noise
+from smoothcert.engine import Pool, Routed
 from smoothcert.procedures import Procedure
 from smoothcert.runs import Run
 from smoothcert.service.answering import Service
+from smoothcert.service.classifier import Say, open_served
 from smoothcert.service.http.app import create_app
 from smoothcert.service.http.guard import LOOPBACK, Log, log_line
-from smoothcert.service.journal import ServiceConfig
 from smoothcert.service.keys import KeyRing
 from smoothcert.service.limits import Limits
 from smoothcert.service.metrics import Metrics
-from smoothcert.workflows.choices import NoiseChoice, PoolChoice, resolve_noise, resolve_pool
+from smoothcert.workflows.brought import AnyModel
+from smoothcert.workflows.choices import PoolChoice, resolve_pool
 from smoothcert.workflows.memory import opened_memory
-from smoothcert.workflows.observer import PlainLines
-from smoothcert.workflows.of_run import rebuilt, run_calibration, run_model
+from smoothcert.workflows.predict import Running
 from smoothcert.workflows.procedure_choice import ProcedureChoice
-from smoothcert.workflows.sources import Classifier, ModelSource, calibration_inputs, model_name, open_model, using_out
-
-Say = Callable[[str], None]
-
-
-@dataclass(frozen=True)
-class Running:
-    """How the model is run where no run settles it; see `Smoothed`."""
-
-    noise: Noise | NoiseChoice = field(default_factory=NoiseChoice)
-    backend: str = "eager"
-    batch_size: int | None = None
+from smoothcert.workflows.routing import RoutedModels
+from smoothcert.workflows.sources import model_name, using_out
 
 
 @dataclass(frozen=True)
@@ -80,7 +64,7 @@ class Door:
 
 
 def serve(
-    model: ModelSource,
+    model: AnyModel,
     *,
     run: Run | str | Path | None = None,
     running: Running | None = None,
@@ -101,7 +85,7 @@ def serve(
     """Answer requests until SIGINT or SIGTERM; then what was taken is answered, and nothing more is taken.
 
     Args:
-        model: a model whose file says what it takes.
+        model: a model whose file says what it takes; or a router and its members.
         run: answer as the classifier that it certified, and by its procedure; another model is refused.
         running: noise and backend, where no run settles them.
         procedure: default: the run's; else `Fixed` with 10 000 draws.
@@ -118,22 +102,20 @@ def serve(
     with ExitStack() as stack:
         remembered = stack.enter_context(opened_memory(memory))
         kept = Path(stack.enter_context(TemporaryDirectory(prefix="smoothcert-"))) if out is None else out
-        classifier, smoothed, decides = _classifier(
+        served = open_served(
             model, run, running, procedure, remembered, calibration, device, resolve_pool(pool), data_root, say
         )
-        assert classifier.input_shape is not None
-        example = torch.zeros(1, *classifier.input_shape)
-        config = _config(classifier, smoothed, example, remembered)
+        config = served.config(remembered)
         listening = stack.enter_context(_socket(door))
         with using_out(kept):
             keys = KeyRing(kept, config, limits, on_new=lambda hashed: _new_key(hashed, metrics, say))
         service = Service(
-            smoothed, example, decides, keys, class_names=config.class_names, memory=remembered, limits=limits,
-            metrics=metrics, input_range=_input_range(classifier),
+            served.smoothed, served.example, served.procedure, keys, class_names=config.class_names,
+            memory=remembered, limits=limits, metrics=metrics, input_range=served.input_range,
         )  # fmt: skip
         stack.callback(service.close)
-        service.prepare(decides)
-        called = name or model_name(model) or classifier.name
+        service.prepare(served.procedure)
+        called = name or _name(model) or served.classifier.name
         app = create_app(
             service, name=called, version=version("smoothcert"), token=door.token, loopback=door.loopback, log=log
         )
@@ -147,98 +129,11 @@ def serve(
         server.run(sockets=[listening])
 
 
-def _classifier(
-    model: ModelSource,
-    run: Run | str | Path | None,
-    running: Running | None,
-    procedure: Procedure | ProcedureChoice | None,
-    memory: Memory | None,
-    calibration: Any,
-    device: str | None,
-    pool: Pool | None,
-    data_root: Path | None,
-    say: Say,
-) -> tuple[Classifier, Smoothed, Procedure]:
-    """The model, the smoothed classifier, and how it decides."""
-    opened = None if run is None else run if isinstance(run, Run) else Run.open(Path(run))
-    lines = PlainLines(say)
-    if opened is None:
-        classifier = open_model(model, device=device, observer=lines)
-    else:
-        classifier = run_model(opened, model, device=device, observer=lines)
-    if (shape := classifier.input_shape) is None:
-        raise InputError("serve needs a model whose file says which inputs it takes: a checkpoint or an ensemble")
-    chosen = procedure.resolve() if isinstance(procedure, ProcedureChoice) else procedure
-    if opened is not None:
-        if running is not None:
-            raise InputError(f"noise and backend are settled by the run {opened.path}; leave them out")
-        smoothed = _of_run(opened, classifier, memory, calibration, pool, data_root, say)
-        return classifier, smoothed, chosen or opened.config.built_procedure
-    how = running or Running()
-    smoothed = Smoothed(
-        classifier.model,
-        num_classes=classifier.num_classes,
-        noise=resolve_noise(how.noise, classifier.details, eight_bit=_input_range(classifier) is not None),
-        batch_size=how.batch_size,
-        pool=pool,
-        backend=how.backend,
-        calibration=calibration_inputs(how.backend, calibration, None, data_root)[0],
-        input_range=_input_range(classifier),
-        input_shape=shape,
-    )
-    return classifier, smoothed, chosen or ProcedureChoice("fixed", n=10_000).resolve()
-
-
-def _of_run(
-    run: Run,
-    classifier: Classifier,
-    memory: Memory | None,
-    calibration: Any,
-    pool: Pool | None,
-    data_root: Path | None,
-    say: Say,
-) -> Smoothed:
-    """The run's classifier, or a refusal. Its memory is asked here, not by `Smoothed`."""
-    own = "sigma" if run.config.sigma_search else "weights" if run.config.own_weights else None
-    if own is not None:
-        raise InputError(
-            f"{run.path} chose the {own} of each input by a seed that is known, and a server draws under a secret one; "
-            f"certify with {'one --sigma' if own == 'sigma' else 'fixed weights'} for all"
-        )
-    refuse_other_memory(run, memory)
-    smoothed = rebuilt(
-        run,
-        classifier,
-        seed=0,
-        pool=pool,
-        calibration=run_calibration(run, calibration, None, data_root),
-        input_range=_input_range(classifier),
-    )
-    for what in other_circumstances(run, smoothed):
-        say(f"the model is not run as it was certified, and may round otherwise: {what}")
-    return smoothed
-
-
-def _input_range(classifier: Classifier) -> tuple[float, float] | None:
-    """Of images; tables have none."""
-    shape = classifier.input_shape or ()
-    return (0.0, 1.0) if len(shape) == 3 and shape[0] in (1, 3) else None
-
-
-def _config(classifier: Classifier, smoothed: Smoothed, example: torch.Tensor, memory: Memory | None) -> ServiceConfig:
-    compiled, noise = smoothed.compile(example.shape[1:]), smoothed.noise.for_inputs(example)
-    return ServiceConfig(
-        key="",  # of each key its own
-        model=classifier.about,
-        classifier=compiled.description,
-        num_classes=smoothed.num_classes,
-        class_names=tuple(classifier.class_names),
-        noise=noise.describe(),
-        stream=noise.stream_kind(compiled.device),
-        input_shape=tuple(example.shape[1:]),
-        memory=None if memory is None else memory.claim(compiled.description, noise.describe(), compiled.shape),
-        plugins=loaded_plugins(),
-    )
+def _name(model: AnyModel) -> str | None:
+    """What a model is called where nobody says; a routed classifier as its router."""
+    if isinstance(model, Routed):
+        return None
+    return model_name(model.router if isinstance(model, RoutedModels) else model)
 
 
 def _new_key(hashed: str, metrics: Metrics, say: Say) -> None:

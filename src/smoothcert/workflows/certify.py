@@ -193,6 +193,7 @@ def _certify_routed(
         if settled != (None, True, "eager", None, None, None, None, None):
             raise InputError("a Routed has its noise, seed, pool and backend already; leave them out")
         dataset, routed, opened = open_data(data, split, root=data_root, called="--data", read=read), model, None
+        routed.compile(dataset.shape)  # members that came as models are asked for their classes
     else:
         opened, dataset = open_routed(model, data, split, device=device, root=data_root, read=read, observer=observer)
         calibrating, named = calibration_inputs(backend, calibration, data, data_root)

@@ -73,10 +73,6 @@ def read_as(about: DataConfig) -> ReadOptions:
 
 def run_model(run: Run, model: ModelSource, *, device: str | None = None, observer: Observer = SILENT) -> Classifier:
     """The model that was brought for a run, where the run was made; one of another fingerprint is refused."""
-    if run.config.routing is not None:
-        raise InputError(
-            f"{run.path} was certified with a router, which this command does not know yet; give a run without one"
-        )
     where, classes = device or run.config.device, run.config.num_classes
     classifier = open_model(model, device=where, num_classes=classes, observer=observer)
     refuse_other_model(run, classifier.about.fingerprint)

@@ -64,7 +64,7 @@ def run_config(
         class_names=data.class_names,
         noise=noise.describe(),
         sigma_search=None if smoothed.search is None else smoothed.search.describe(),
-        routing=_routing(smoothed, compiled, procedure, data, routed_models),
+        routing=routing_of(smoothed, compiled, procedure, data.tensors([0]), routed_models),
         procedure=procedure.describe(),
         seed=smoothed.seed,
         stream=noise.stream_kind(compiled.device),
@@ -91,17 +91,17 @@ def _compiled(smoothed: Smoothed | Routed, data: Dataset) -> Compiled | RoutedCo
     return smoothed.compile(data.tensors([0]).shape[1:])
 
 
-def _routing(
+def routing_of(
     smoothed: Smoothed | Routed,
     compiled: Compiled | RoutedCompiled,
     procedure: Procedure,
-    data: Dataset,
+    example: Tensor,
     models: RoutedModelConfigs | None,
 ) -> RoutingConfig | None:
     """What a run says of its router; None where there is none."""
     if not isinstance(smoothed, Routed) or not isinstance(compiled, RoutedCompiled):
         return None
-    noise = smoothed.router.noise.for_inputs(data.tensors([0]))
+    noise = smoothed.router.noise.for_inputs(example)
     of_router, of_member = split_level(procedure, smoothed.router_share)
     unknown = RoutedModelConfigs(ModelConfig(), (ModelConfig(),) * len(smoothed.strengths))
     return RoutingConfig(
@@ -163,7 +163,7 @@ def certify_into(
         "seed": (config.seed, smoothed.seed),
         "data": (config.data.fingerprint, data.fingerprint),
         "sigma_search": (config.sigma_search, None if smoothed.search is None else smoothed.search.describe()),
-        "router": (then, _routing(smoothed, compiled, procedure, data, models)),
+        "router": (then, routing_of(smoothed, compiled, procedure, data.tensors([0]), models)),
     }
     for name, (was, now) in given.items():
         if plain(was) != plain(now):

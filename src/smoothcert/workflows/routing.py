@@ -43,9 +43,8 @@ class RoutedModels:
     @classmethod
     def of(cls, routed: Routed) -> RoutedModels:
         """Those of a routed classifier that is there."""
-        members = {strength: member.model for strength, member in routed.members.items()}
         strength = getattr(routed.router.noise, routed.router.noise.strength_name)
-        return cls(routed.router.model, members, strength, routed.router_share)
+        return cls(routed.router.model, routed.models, strength, routed.router_share)
 
 
 @dataclass(frozen=True)

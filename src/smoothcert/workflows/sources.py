@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from smoothcert import datasets
 from smoothcert.core.errors import InputError
-from smoothcert.core.model import Model, device_of, evaluating
+from smoothcert.core.model import Model, count_classes
 from smoothcert.datasets import Dataset, ReadOptions, Subset
 from smoothcert.engine.backends import BACKENDS
 from smoothcert.models import Architecture, Checkpoint, ensembles, in_own_precision, save
@@ -118,7 +118,7 @@ def open_model(
         return _from_checkpoint(source, device, num_classes, example, observer)
     model = in_own_precision(source)
     if num_classes is None:
-        num_classes = _asked_classes(model, example)
+        num_classes = count_classes(model, example)
     where = None if device is None else find_device(device)
     return Classifier(model, num_classes, name=type(source).__name__, device=where)
 
@@ -157,20 +157,7 @@ def _from_checkpoint(
         return known
     if example is not None and shape is not None:
         known.check_shape(example.shape[1:], "of this shape")
-    return replace(known, num_classes=_asked_classes(model, example))
-
-
-def _asked_classes(model: Callable[[Tensor], Tensor], example: Tensor | None) -> int:
-    known = getattr(model, "num_classes", None)
-    if isinstance(known, int):
-        return known
-    if example is None:
-        raise InputError("give num_classes, the number of scores that the model answers")
-    with torch.inference_mode(), evaluating(model):
-        shape = tuple(model(example.to(device_of(model), copy=True)).shape)
-    if len(shape) != 2 or shape[0] != len(example):
-        raise InputError(f"model must answer a score per class, (B, C), got {shape} for B = {len(example)}")
-    return int(shape[1])
+    return replace(known, num_classes=count_classes(model, example))
 
 
 def open_data(

@@ -10,16 +10,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import torch
-from torch import Tensor
 
 from smoothcert import models
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import read_file, write_whole
-from smoothcert.core.model import Model, device_of, evaluating
-from smoothcert.core.randomness import generator
 from smoothcert.datasets import Dataset
-from smoothcert.noise import Noise
 from smoothcert.procedures.conversation import check_draws
 from smoothcert.runs.config import config_digest
 from smoothcert.training import Folder
@@ -27,9 +22,9 @@ from smoothcert.training.objectives import Objective
 from smoothcert.training.recipes import Recipe, find
 from smoothcert.training.recipes.build import objective_of
 from smoothcert.workflows.inputs import check_fits
-from smoothcert.workflows.observer import SILENT, Observer, task
+from smoothcert.workflows.observer import SILENT, Observer
+from smoothcert.workflows.route_labels import NEIGHBOURS, member_radii, route_labels
 from smoothcert.workflows.sources import (
-    Classifier,
     DataSource,
     ModelSource,
     find_device,
@@ -38,11 +33,6 @@ from smoothcert.workflows.sources import (
     using_out,
 )
 from smoothcert.workflows.train import architecture_of, train_recipe
-
-AT_ONCE = 64  # inputs that are looked at together
-CLAMP = 1e-4
-"""Mean scores count as at most 1 - 1e-4, which is about what 100 000 draws can show: without a limit the widest noise
-would be best wherever all draws agree."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -69,16 +59,17 @@ def train_router(
     data_root: Path | None = None,
     seed: int = 0,
     draws: int = 16,
+    neighbours: int = NEIGHBOURS,
     device: str | None = None,
     save_every: float = 120.0,
     observer: Observer = SILENT,
 ) -> TrainedRouter:
     """Train a router for `members` by a recipe, into the folder `out`; the same call again goes on with it.
 
-    Every training input is labelled with the strength at which its member has the largest soft radius for the right
-    class (`route_labels`); then the router is trained on these labels as any classifier under noise. What must be large
-    is the router's own radius, so take a recipe with the objective "consistency", whose sigma is that of the router's
-    noise; and few strengths are better than many.
+    Every training input is labelled with the strength at which it and inputs like it have the largest soft radius for
+    the right class (`route_labels`); then the router is trained on these labels as any classifier under noise. What
+    must be large is the router's own radius, so take a recipe with the objective "consistency", whose sigma is that of
+    the router's noise; and few strengths are better than many.
 
     Args:
         recipe: of the router: its network, its noise, its objective.
@@ -88,9 +79,13 @@ def train_router(
         data_root: where the files of named data sets lie.
         seed: of the training, and of the noise of the labels.
         draws: noisy copies of every input behind its label, for each member.
+        neighbours: inputs that each label is settled with, the input itself included. 1: it alone. The more, the more
+            often neighbours have one label, and the wider a router can hold it; with all of them it is the same
+            everywhere, which is that of the best single strength.
         device, save_every, observer: as of `train_seeds`.
     """
     check_draws("draws", draws)
+    check_draws("neighbours", neighbours)
     chosen, where = find(recipe) if isinstance(recipe, str) else recipe, find_device(device)
     objective = objective_of(chosen, where)
     _check(chosen, objective, members)
@@ -110,10 +105,14 @@ def train_router(
     some = np.arange(len(dataset)) % len(opened)
     models.build(architecture_of(chosen, relabelled(dataset, some, list(opened))))
     noises = {strength: objective.noise.gridless().with_strength(strength) for strength in opened}
-    routes = {"strengths": list(opened), "members": [m.about.fingerprint for m in opened.values()], "draws": draws}
+    routes: dict[str, Any] = {"strengths": list(opened), "members": [m.about.fingerprint for m in opened.values()]}
+    routes |= {"draws": draws, "neighbours": neighbours}
     about = {"routes": routes, "noise": objective.noise.describe(), "data": dataset.fingerprint, "seed": seed}
     kept = _kept_labels(Path(out), about, len(dataset), len(opened))
-    labels = route_labels(opened, noises, dataset, draws=draws, seed=seed, observer=observer) if kept is None else kept
+    labels = kept
+    if labels is None:
+        radii = member_radii(opened, noises, dataset, draws=draws, seed=seed, observer=observer)
+        labels = route_labels(radii, dataset, neighbours=neighbours, seed=seed)
     with using_out(Path(out)):
         Path(out).mkdir(parents=True, exist_ok=True)
         _keep_labels(Path(out), about, labels)
@@ -143,35 +142,6 @@ def _check(recipe: Recipe, objective: Objective, members: Mapping[float, ModelSo
         raise InputError(f"a router chooses between two strengths or more, got {len(members)}")
 
 
-def route_labels(
-    members: Mapping[float, Classifier],
-    noises: Mapping[float, Noise],
-    data: Dataset,
-    *,
-    draws: int,
-    seed: int = 0,
-    observer: Observer = SILENT,
-) -> npt.NDArray[np.int64]:
-    """For each input the number of the strength, ascending, with the largest soft radius for the right class, (N,).
-
-    The soft radius is that of the mean scores of `draws` noisy copies (Zhai et al. 2020, equation 7); it is negative
-    where another class is ahead, and the least bad strength is taken where all are. A tie goes to the smaller strength.
-    """
-    radii = np.empty((len(members), len(data)))
-    with task(observer, "label", total=len(members) * len(data)) as under_way:
-        for number, (strength, member) in enumerate(members.items()):
-            for start in range(0, len(data), AT_ONCE):
-                rows = list(range(start, min(len(data), start + AT_ONCE)))
-                stream = generator(seed, "router", f"label/{number}", start // AT_ONCE)
-                truth = torch.from_numpy(data.labels[rows].copy())
-                radii[number, rows] = soft_radii(
-                    member.model, data.tensors(rows), truth, noises[strength], draws=draws, stream=stream
-                )
-                under_way.advance(len(rows))
-    best: npt.NDArray[np.int64] = np.argmax(radii, axis=0).astype(np.int64)
-    return best
-
-
 def _labels_file(out: Path, about: Mapping[str, Any]) -> Path | None:
     """Where labels of these models and data are kept for whoever goes on; None where a model cannot be identified."""
     if None in about["routes"]["members"]:
@@ -197,22 +167,6 @@ def _keep_labels(out: Path, about: Mapping[str, Any], labels: npt.NDArray[np.int
         buffer = io.BytesIO()
         np.save(buffer, labels)
         write_whole(file, buffer.getvalue())
-
-
-@torch.inference_mode()
-def soft_radii(
-    model: Model, x: Tensor, y: Tensor, noise: Noise, *, draws: int, stream: torch.Generator
-) -> npt.NDArray[np.float64]:
-    """Soft radii of inputs x (B, ...) for their right classes y (B,), from so many noisy copies of each: (B,)."""
-    copies = x.repeat_interleave(draws, dim=0)  # (B m, ...)
-    noisy = noise.for_inputs(x).draw(copies, stream).to(device_of(model))
-    with evaluating(model):
-        scores = torch.cat([model(part) for part in torch.split(noisy, 256)]).double().cpu()  # (B m, C)
-    mean = torch.softmax(scores, dim=1).view(len(x), draws, -1).mean(dim=1)  # (B, C)
-    right = mean.gather(1, y[:, None])[:, 0]  # (B,)
-    others = mean.scatter(1, y[:, None], 0.0).amax(dim=1)  # (B,)
-    found: npt.NDArray[np.float64] = noise.soft_radius(right, others, clamp=CLAMP).numpy()
-    return found
 
 
 def relabelled(data: Dataset, labels: npt.NDArray[Any], strengths: list[float]) -> Dataset:

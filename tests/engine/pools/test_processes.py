@@ -53,6 +53,20 @@ def workers() -> list[Any]:
     return [one for one in multiprocessing.active_children() if one.name.startswith("smoothcert-worker-")]
 
 
+def test_a_router_and_its_members_share_the_processes() -> None:
+    """The same answers as in threads; an ensemble is among the members."""
+
+    def routed(pool: Any) -> sc.Routed:
+        members = {0.25: network(), 0.5: sc.SoftVoting([network(), network()])}
+        return sc.Routed(network(2), members, noise=sc.Gaussian(0.5), seed=3, pool=pool)
+
+    procedure = sc.Sequential(radius=0.05, n=1000)
+    made, here = routed(POOL).certify(X, procedure), routed(sc.Threads(1)).certify(X, procedure)
+    assert [(c.label, c.answers) for c in made] == [(c.label, c.answers) for c in here]
+    assert [c.route and c.route.answers for c in made] == [c.route and c.route.answers for c in here]
+    assert any(c.answers for c in made)
+
+
 PROCEDURES = [sc.Fixed(n0=100, n=900), sc.Sequential(radius=0.1, n=2000), sc.Fixed(n0=50, n=500, bound=Hoeffding())]
 
 

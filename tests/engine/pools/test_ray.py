@@ -21,6 +21,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.engine.pools import WorkerRefusedError, crew, crew_session, shipping
 from smoothcert.models import Architecture, build, save
 from smoothcert.models.ensembles import Consensus
+from smoothcert.workflows.routing import RoutedModels
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'smoothcert[ray]'")
 SMALL = 80 * 2**20  # bytes of an object store: the least that Ray takes
@@ -87,6 +88,7 @@ CASES: dict[str, Callable[[Path], dict[str, Any]]] = {
     "consensus": lambda _: {"model": Consensus([network(seed) for seed in range(3)])},
     "memory": lambda path: {"memory": path / "memory.sqlite"},
     "sigma per input": lambda _: {"search": sc.Bracket(n=500)},
+    "routed": lambda _: {"model": RoutedModels(network(), {s: network(i) for i, s in enumerate((0.2, 0.4, 0.6))})},
 }
 
 

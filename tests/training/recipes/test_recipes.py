@@ -36,6 +36,7 @@ def test_every_recipe_can_be_trained(recipe: Recipe) -> None:
     assert (recipe.published_acr is None) == (recipe.published_in is None)
     assert recipe.core_hours is not None
     assert recipe.core_hours > 0
+    assert recipe.tunes is None or recipe.tunes in RECIPES
     assert Recipe.from_json(json.loads(json.dumps(recipe.to_json()))) == recipe
     described = objective.describe()
     for key, value in recipe.objective.items():
@@ -115,6 +116,11 @@ def test_values_of_the_papers_own_schedules() -> None:
     ddn = objective_of(find("imagenet-resnet50-smoothadv-best-0.25"))
     assert isinstance(ddn, SmoothAdv)
     assert ddn.attack == DDN(eps=1.0, steps=2)
+    tuned = find("imagenet-resnet50-smoothadv-ds2-0.50")
+    assert (tuned.tunes, tuned.epochs, tuned.objective["attack"]["eps"]) == ("imagenet-resnet50-smoothadv-0.50", 30, 1)
+    assert settings_of(tuned, seed=0).ds2 == DS2(start=0, lr=1e-4, draws=1), "K = 1 from the first epoch on"
+    half = [find(f"imagenet-resnet50-smoothadv-half-{s}") for s in ("0.25", "0.50", "1.00")]
+    assert [(r.objective["attack"]["eps"], r.published_acr) for r in half] == [(0.5, 0.519), (0.5, 0.801), (0.5, 0.971)]
     wide = find("cifar10-dncnn-wide-denoising-adam-0.25")
     assert (wide.optimizer, wide.lr, wide.epochs, wide.mean) == ("adam", 0.001, 90, ())
     lenet5 = build(Architecture("lenet5", 10, (3, 32, 32)))

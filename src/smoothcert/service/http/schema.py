@@ -22,6 +22,18 @@ class SeedKind(BaseModel):
     hash: str
 
 
+class RouteResponse(BaseModel):
+    """Of a routed classifier: no perturbation below `radius` changes whom the router chooses."""
+
+    label: int = Field(description="Which of the classifiers, by ascending strength of noise, or -1: it abstains.")
+    radius: float
+    p_lower: float
+    votes: list[int] = Field(description="Per classifier, of the draws that decided.")
+    abstained: bool
+    reason: str
+    noise: dict[str, Any]
+
+
 class AnswerResponse(BaseModel):
     """No perturbation with `norm` below `radius` changes the class; false with probability at most `alpha`."""
 
@@ -39,6 +51,7 @@ class AnswerResponse(BaseModel):
     procedure: dict[str, Any]
     noise: dict[str, Any]
     input_id: str
+    route: RouteResponse | None = Field(description="What the router answered; null where there is none.")
     seed: SeedKind
     receipt: str | None = Field(description="Digest of the line of the run; null: not decided in time, not in the run.")
     sentence: str

@@ -125,10 +125,14 @@ ALFARRA_18 = (
     f"{ALFARRA}; ResNet-18 there, in their code without its first batch-norm; batches, rate and decay, which the paper "
     "does not state, are of the method's authors"
 )
+ALFARRA_TUNED = (
+    f"{ALFARRA}: 30 epochs from the authors' model; the rate, which it does not state, is the last of theirs"
+)
 MNIST_ALFARRA = f"{ALFARRA}; not on MNIST there: the objective as without ds2"
 MNIST_DS2, MNIST_DS2_8 = MNIST | {"ds2": ds2(90)}, MNIST | {"ds2": ds2(90, draws=8)}
 CIFAR_DS2 = CIFAR | {"epochs": 200, "ds2": ds2(200)}
 MACER_DS2 = MACER | {"epochs": 200, "schedule": at(80, 160), "ds2": ds2(200, draws=8)}
+IMAGENET_DS2 = IMAGENET | {"epochs": 30, "lr": 0.001, "ds2": {"start": 0, "lr": 1e-4, "draws": 1}}
 DS2_SIGMAS = (0.12, 0.25, 0.5)
 UNIFORM, LAPLACE = {"name": "uniform"}, {"name": "laplace"}
 ABLATION, BINARY_ABLATION = {"name": "ablation", "values": 256}, {"name": "ablation", "values": 2}
@@ -274,7 +278,10 @@ ROWS: dict[str, tuple[Row, ...]] = {
             IMAGENET,
         ),
         Row("macer", macer(each(6.0, 3.0, 3.0), draws=2), ZHAI, IMAGENET_MACER),
+        Row("smoothadv-half", smoothadv(1, pgd(0.5, 1)), f"{SALMAN}; eps of {LIU}", IMAGENET),
         Row("advmacer", advmacer(2.0, 1, pgd(0.5, 1)), LIU, IMAGENET),
+        Row("gaussian-ds2", GAUSSIAN, ALFARRA_TUNED, IMAGENET_DS2, tunes="gaussian"),
+        Row("smoothadv-ds2", smoothadv(1, IMAGENET_ATTACK), ALFARRA_TUNED, IMAGENET_DS2, tunes="smoothadv"),
         Row(
             "consistency",
             consistency(each(10.0, 5.0, 5.0), each(0.5, 0.5, 0.1)),

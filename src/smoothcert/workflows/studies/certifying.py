@@ -12,13 +12,16 @@ from smoothcert.engine.pools import Pool
 from smoothcert.workflows import ensemble as ensembles
 from smoothcert.workflows.certify import certify
 from smoothcert.workflows.certify_each import certify_each
-from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice
+from smoothcert.workflows.choices import NoiseChoice, PoolChoice, SearchChoice, WeightsChoice
 from smoothcert.workflows.each import AggregationChoice
 from smoothcert.workflows.observer import Observer
 from smoothcert.workflows.procedure_choice import ProcedureChoice
+from smoothcert.workflows.routing import RoutedModels
 from smoothcert.workflows.studies.plan import Member, Pass, Plan, Row, fits, shares
+from smoothcert.workflows.studies.study import Certification
 
 HOLD_OUT = 1000  # inputs that settle an order or weights
+SIGNED = "signed"  # weights of logits by the radius, which may be below zero
 
 
 @dataclass(frozen=True)
@@ -38,21 +41,33 @@ class Where:
         return self.pool if name == "ray" else None
 
 
-def procedure_of(row: Row) -> ProcedureChoice:
-    """How the row is certified."""
-    how = row.certification
+def procedure_of(how: Certification) -> ProcedureChoice:
+    """How rows that say so are certified."""
     return ProcedureChoice(
         how.procedure, how.radius, how.n, how.n0, how.alpha, how.beta, stages=how.stages, bound=how.bound
     )
 
 
+def search_of(row: Row) -> SearchChoice | None:
+    """How each input of the row gets its own sigma; None: all have one."""
+    how = row.certification.search
+    return None if how is None else SearchChoice(how.method, how.steps, how.draws, how.lr, how.span)
+
+
+def weights_of(row: Row) -> WeightsChoice | None:
+    """How each input of the row gets its own weights; None: all have those of the ensemble."""
+    how = row.certification.own_weights
+    return None if how is None else WeightsChoice(how.method, how.draws, how.copies)
+
+
 def _options(row: Row, where: Where) -> dict[str, Any]:
     """What `certify` and `certify_each` are told."""
     how = row.certification
+    strength = None if row.cell.routes else row.cell.sigma
     return {
         "data": row.data,
-        "noise": NoiseChoice(how.noise, row.cell.sigma, values=how.values),
-        "procedure": procedure_of(row),
+        "noise": NoiseChoice(how.noise, strength, values=how.values),
+        "procedure": procedure_of(how),
         "subset": Subset(how.start, how.every, how.limit),
         "seed": how.seed,
         "backend": how.backend,
@@ -82,46 +97,62 @@ def _file(path: Path) -> Path | str:
 
 
 def alone(row: Row, where: Where) -> Callable[[Observer], object]:
-    """Rows that cannot share a pass: an ensemble that is settled by data, a search, a memory, another procedure."""
-    how = row.certification
-    search = None if how.search is None else SearchChoice(how.search.method, how.search.steps, how.search.draws)
+    """Rows that cannot share a pass: an ensemble settled by data, a router, a search, a memory, another procedure."""
 
     def run(observer: Observer) -> None:
         for (members, aggregation), folder in zip(row.classifiers, _folders(row, where.out), strict=True):
-            model = _settled(row, where) if aggregation else _file(members[0].path(where.out))
-            memory = folder.parent / f"{folder.name}.sqlite" if how.memory else None
+            model = _settled(row, members, where) if aggregation else _model(members[0], row.cell.sigma, where.out)
+            memory = folder.parent / f"{folder.name}.sqlite" if row.certification.memory else None
             if memory is not None:
                 memory.parent.mkdir(parents=True, exist_ok=True)
-            options = _options(row, where)
-            certify(model, out=folder, search=search, memory=memory, observer=observer, **options)
+            certify(
+                model, out=folder, search=search_of(row), weights=weights_of(row), memory=memory, observer=observer,
+                **_options(row, where),
+            )  # fmt: skip
 
     return run
 
 
-def _settled(row: Row, where: Where) -> Path:
-    """The ensemble file of a row; an order or weights are found on training data that training held out."""
-    path = where.out / "ensembles" / f"{row.slug}-{row.digest(row.members)}.json"
+def _model(member: Member, sigma: float, out: Path) -> Path | str | RoutedModels:
+    """One network, or a router with those that it chooses between."""
+    if not member.routes:
+        return _file(member.path(out))
+    return RoutedModels(member.path(out), routed_files(member, out), sigma)
+
+
+def routed_files(router: Member, out: Path) -> dict[float, list[str | Path]]:
+    """By strength, the files of those that a router chooses between."""
+    return {sigma: [_file(member.path(out)) for member in some] for sigma, some in router.routes}
+
+
+def _settled(row: Row, ensemble: Sequence[Member], where: Where) -> Path:
+    """The file of an ensemble; an order or weights are found on training data that training held out."""
+    path = where.out / "ensembles" / f"{row.slug}-{row.digest(ensemble)}.json"
     if path.exists():
         return path
     path.parent.mkdir(parents=True, exist_ok=True)
     choice = AggregationChoice.parse(row.cell.aggregation)
-    members: list[str | Path] = [member.path(where.out) for member in row.members]
+    members: list[str | Path] = [_file(member.path(where.out)) for member in ensemble]
     noise = NoiseChoice(row.certification.noise, row.cell.sigma, values=row.certification.values, grid="off")
     held = ensembles.HoldOut(row.data, "train", Subset(limit=HOLD_OUT), noise, where.data_root)
     if row.cell.rank:
         found = ensembles.rank(members, held)
         members = [members[place] for place in found.order]
-    if row.cell.weights:
-        how = row.cell.weights
-        ensembles.weights(members, held, method=how, out=path, aggregation=choice.name, options=choice.options)
+    if how := row.cell.weights:
+        method, signed = ("radius", True) if how == SIGNED else (how, False)
+        ensembles.weights(
+            members, held, method=method, signed=signed, out=path, aggregation=choice.name, options=choice.options
+        )
     else:
         ensembles.make(members, path, aggregation=choice.name, options=choice.options)
     return path
 
 
 def _folders(row: Row, out: Path) -> list[Path]:
-    name = f"{row.slug}-{row.digest(row.members)}"
-    names = [name] if row.cell.aggregation else [f"{name}-seed{member.seed}" for member in row.members]
+    if row.cell.aggregation:
+        names = [f"{row.slug}-{row.digest(members)}" for members, _ in row.classifiers]
+    else:
+        names = [f"{row.slug}-{row.digest(row.members)}-seed{member.seed}" for member in row.members]
     return [out / "certified" / one for one in names]
 
 

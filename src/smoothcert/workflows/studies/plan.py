@@ -6,18 +6,14 @@ import hashlib
 import json
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.training.recipes import RECIPES, Recipe
-from smoothcert.training.recipes.recipe import IMAGES_PER_CORE_SECOND
 from smoothcert.workflows.recipes import adapted
 from smoothcert.workflows.studies.study import Cell, Certification, Members, Scale, Study
-
-UNKNOWN_RATE = 1000.0  # noisy inputs per second and core through a network that nobody measured
-FORWARD = 3.0  # times as fast as a step of training
 
 
 @dataclass(frozen=True)
@@ -28,6 +24,19 @@ class Member:
     seed: int
     folder: str  # below `trained`
     file: str = ""
+    start: Member | None = None  # whose weights it goes on with, if its recipe tunes a trained model
+    routes: tuple[tuple[float, tuple[Member, ...]], ...] = ()  # of a router: by strength, those who vote there
+    neighbours: int | None = None  # of a router's labels; None: the default
+
+    @property
+    def first(self) -> tuple[Member, ...]:
+        """What is trained before it."""
+        return tuple(member for _, some in self.routes for member in some)
+
+    @property
+    def networks(self) -> tuple[Member, ...]:
+        """What its recipes train, in order; a router is trained apart, after all of it."""
+        return self.first or ((self,) if self.start is None else (self.start, self))
 
     def path(self, out: Path) -> Path:
         """Where its checkpoint is, or will be."""
@@ -52,7 +61,9 @@ class Row:
     def classifiers(self) -> list[tuple[tuple[Member, ...], str]]:
         """What is certified for it: the ensemble, or each member by itself."""
         if self.cell.aggregation:
-            return [(self.members, self.cell.aggregation)]
+            size = len(self.members) // self.cell.groups
+            groups = [self.members[i : i + size] for i in range(0, len(self.members), size)]
+            return [(group, self.cell.aggregation) for group in groups]
         return [((member,), "") for member in self.members]
 
     @property
@@ -94,17 +105,30 @@ class Plan:
     scale: str
     rows: tuple[Row, ...]
     left_out: tuple[str, ...]  # rows, with the reason
-    envelopes: tuple[Cell, ...] = ()
+    envelopes: tuple[Cell, ...] = ()  # and oracles
 
     @property
     def trainings(self) -> dict[str, tuple[Recipe, list[int]]]:
-        """Seeds of each recipe, by folder."""
+        """Seeds of each recipe, by folder; what others go on with comes first."""
         found: dict[str, tuple[Recipe, list[int]]] = {}
-        for member in (member for row in self.rows for member in row.members):
+        for member in (one for row in self.rows for known in row.members for one in known.networks):
             if member.recipe is not None:
                 _, seeds = found.setdefault(member.folder.rpartition("/")[0], (member.recipe, []))
                 if member.seed not in seeds:
                     seeds.append(member.seed)
+        return found
+
+    def start_of(self, folder: str) -> Member | None:
+        """What the network of that folder goes on with."""
+        return next((one.start for row in self.rows for one in row.members if one.folder == folder), None)
+
+    @property
+    def routers(self) -> list[Member]:
+        """Each once; they are trained after the others."""
+        found: list[Member] = []
+        for member in (member for row in self.rows for member in row.members if member.routes):
+            if member not in found:
+                found.append(member)
         return found
 
     def passes(self) -> list[Pass]:
@@ -125,18 +149,12 @@ class Plan:
                 place.wanted.append((number, aggregation))
         return found
 
-    @property
-    def core_hours(self) -> float | None:
-        """About how long one core takes to train all of it; None where nobody knows."""
-        hours = [(recipe.core_hours, len(seeds)) for recipe, seeds in self.trainings.values()]
-        known = [each * count for each, count in hours if each is not None]
-        return sum(known) if len(known) == len(hours) else None
-
 
 def shares(row: Row) -> bool:
     """Whether its draws can be those of other rows, too."""
     how = row.certification
-    return how.procedure == "fixed" and how.search is None and not how.memory and not row.own_file
+    own = how.search is not None or how.own_weights is not None or how.memory or row.own_file
+    return how.procedure == "fixed" and not own and not row.cell.routes
 
 
 def fits(one: Pass, members: tuple[Member, ...], row: Row) -> bool:
@@ -157,11 +175,12 @@ def plan(study: Study, scale: str | None = None) -> Plan:
             left_out.append(f"{cell.name}: only at the scale {' and '.join(cell.only)}")
             continue
         size = sum(len(members.seeds) for members in cell.all_members)
+        size //= cell.groups
         if at.most_members is not None and cell.aggregation and size > at.most_members:
             left_out.append(f"{cell.name}: {size} members, and the scale {name} has at most {at.most_members}")
             continue
         try:
-            if cell.envelope:
+            if cell.best_of:
                 envelopes.append(cell)
             else:
                 rows.append(_row(study, cell, at))
@@ -171,9 +190,9 @@ def plan(study: Study, scale: str | None = None) -> Plan:
         raise InputError(f"{study.name} has no row at the scale {name}; take another --scale")
     there = {row.cell.name for row in rows}
     left_out += [
-        f"{cell.name}: not all rows that it is the best of" for cell in envelopes if not there >= {*cell.envelope}
+        f"{cell.name}: not all rows that it is the best of" for cell in envelopes if not there >= {*cell.best_of}
     ]
-    whole = tuple(cell for cell in envelopes if there >= {*cell.envelope})
+    whole = tuple(cell for cell in envelopes if there >= {*cell.best_of})
     return Plan(study, name, tuple(rows), tuple(left_out), whole)
 
 
@@ -184,16 +203,37 @@ def _row(study: Study, cell: Cell, scale: Scale) -> Row:
     if cell.model:
         return Row(cell, (Member(None, 0, "", cell.model),), how, scale.data)
     members = tuple(member for some in cell.all_members for member in _members(some, cell.sigma, scale))
+    if cell.routes:
+        members = (_router(members[0], cell, scale),)
     return Row(cell, members, how, scale.data)
+
+
+def _router(plain: Member, cell: Cell, scale: Scale) -> Member:
+    """The network as a router of these routes, in a folder of its own."""
+    routes = tuple(
+        sorted((some.sigma, tuple(_members(some, some.sigma, scale))) for some in cell.routes if some.sigma is not None)
+    )
+    about = [[(sigma, [member.folder for member in some]) for sigma, some in routes], cell.neighbours]
+    digest = hashlib.sha256(json.dumps(about).encode()).hexdigest()[:8]
+    recipe, _, seed = plain.folder.rpartition("/")
+    return replace(plain, folder=f"{recipe}-router-{digest}/{seed}", routes=routes, neighbours=cell.neighbours)
 
 
 def _members(some: Members, sigma: float, scale: Scale) -> list[Member]:
     recipe = recipe_of(some, sigma, scale)
-    folder = recipe.name
-    changed = adapted(recipe.name).to_json() != recipe.to_json()
-    if changed:
-        folder += "-" + hashlib.sha256(json.dumps(recipe.to_json(), sort_keys=True).encode()).hexdigest()[:8]
-    return [Member(recipe, seed, f"{folder}/seed{seed}") for seed in some.seeds]
+    folder = _folder(recipe)
+    if recipe.tunes is None:
+        return [Member(recipe, seed, f"{folder}/seed{seed}") for seed in some.seeds]
+    first = _at_scale(RECIPES.find(recipe.tunes), [*_network(some, scale), *scale.set], scale)
+    starts = [Member(first, seed, f"{_folder(first)}/seed{seed}") for seed in some.seeds]
+    return [Member(recipe, start.seed, f"{folder}/seed{start.seed}", start=start) for start in starts]
+
+
+def _folder(recipe: Recipe) -> str:
+    if RECIPES[recipe.name] == recipe:
+        return recipe.name
+    digest = hashlib.sha256(json.dumps(recipe.to_json(), sort_keys=True).encode()).hexdigest()
+    return f"{recipe.name}-{digest[:8]}"
 
 
 def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
@@ -201,26 +241,20 @@ def recipe_of(some: Members, sigma: float, scale: Scale) -> Recipe:
     method = scale.methods.get(some.method, some.method)
     strength = sigma if some.sigma is None else some.sigma
     name = scale.recipe.format(method=method, sigma=f"{strength:.2f}")
-    changes = [*scale.set, *some.set]
-    if some.network:
-        changes.insert(0, f"architecture={scale.networks.get(some.network, some.network)}")
     if name not in RECIPES:
         raise InputError(f"there is no recipe {name}; smoothcert recipes lists them")
+    return _at_scale(RECIPES[name], [*_network(some, scale), *scale.set, *some.set], scale)
+
+
+def _network(some: Members, scale: Scale) -> list[str]:
+    return [f"architecture={scale.networks.get(some.network, some.network)}"] if some.network else []
+
+
+def _at_scale(recipe: Recipe, changes: list[str], scale: Scale) -> Recipe:
+    """With other values, and the epochs of the scale: warm-ups and delays keep their share of the training."""
     epochs = None if any(change.startswith("epochs=") for change in changes) else scale.epochs
-    recipe = RECIPES[name]
-    if epochs is not None:  # warm-ups and delays keep their share of the training
+    if epochs is not None:
         late = {k: recipe.objective[k] for k in ("warmup", "deferred_until") if recipe.objective.get(k)}
         changes += [f"objective.{key}={round(value * epochs / recipe.epochs)}" for key, value in late.items()]
         changes += [] if recipe.ds2 is None else [f"ds2.start={round(recipe.ds2['start'] * epochs / recipe.epochs)}"]
-    return adapted(recipe, changes, epochs=epochs)
-
-
-def draws_per_second(members: Sequence[Member]) -> float:
-    """About how many noisy inputs one core puts through all members in a second."""
-    rates = [
-        FORWARD * IMAGES_PER_CORE_SECOND.get(member.recipe.architecture, UNKNOWN_RATE / FORWARD)
-        if member.recipe is not None
-        else UNKNOWN_RATE
-        for member in members
-    ]
-    return 1 / sum(1 / rate for rate in rates)
+    return adapted(recipe, changes, epochs=epochs) if changes or epochs is not None else recipe

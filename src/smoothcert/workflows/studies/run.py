@@ -5,27 +5,31 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from smoothcert.core.described import plain
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import lock, write_whole
-from smoothcert.datasets import Subset
 from smoothcert.engine.pools import Pool
 from smoothcert.runs import Run
 from smoothcert.training import Folder
 from smoothcert.training.recipes import Recipe
-from smoothcert.training.recipes.recipe import IMAGES
 from smoothcert.workflows.choices import PoolChoice
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, Task, task
+from smoothcert.workflows.route_labels import NEIGHBOURS
 from smoothcert.workflows.seeds import train_seeds
 from smoothcert.workflows.sources import open_data, using_out
-from smoothcert.workflows.studies.certifying import Where, alone, pass_of, procedure_of, runs_of
-from smoothcert.workflows.studies.plan import Member, Plan, Row, draws_per_second, plan, shares
+from smoothcert.workflows.studies.certifying import Where, alone, pass_of, routed_files, runs_of
+from smoothcert.workflows.studies.cost import certifying_seconds, training_hours
+from smoothcert.workflows.studies.given import take_trained
+from smoothcert.workflows.studies.plan import Member, Plan, Row, plan, shares
 from smoothcert.workflows.studies.study import Study, load_study
 from smoothcert.workflows.studies.sweep import swept
-from smoothcert.workflows.studies.table import Table, tabulate
+from smoothcert.workflows.studies.table import Table
+from smoothcert.workflows.studies.tabulate import tabulate
+from smoothcert.workflows.train_router import train_router
 
 
 @dataclass(frozen=True)
@@ -47,6 +51,7 @@ def study(
     device: str | None = None,
     jobs: int | None = None,
     pool: Pool | PoolChoice | None = None,
+    trained: Sequence[str | Path] = (),
     observer: Observer = SILENT,
 ) -> Table:
     """Train, certify and tabulate the rows of a study into the folder `out`; the same call again goes on.
@@ -63,6 +68,8 @@ def study(
         device: default: the best there is.
         jobs: trainings side by side. Default: as many as cores; 1 on a GPU.
         pool: where certificates are drawn; a `Ray` cluster also trains.
+        trained: checkpoints, and folders with trainings: networks with the recipe, seed and data of one of the study
+            are taken from there instead of being trained.
         observer: hears how far all of it is. It also goes into the file progress.log of the folder.
     """
     chosen = plan(swept(source if isinstance(source, Study) else load_study(source), sweeps), scale)
@@ -73,11 +80,14 @@ def study(
     with (out / ".lock").open("a") as file:
         lock(file, out, busy=f"{out} is being worked on by another process; wait for it or stop it")
         _claim(out, chosen)
+        for taken in take_trained(chosen, trained, out, data_root):
+            observer.message(f"trained before: {taken}")
         steps = _steps(chosen, where)
         total = round(sum(step.seconds for step in steps)) + 1
         with task(Observers(observer, LogFile(out / LOG)), "study", total=total) as under_way:
             done = 0.0
             for number, step in enumerate(steps, start=1):
+                under_way.reach(round(done), note=f"step {number} of {len(steps)}, {step.name}, starting")
                 step.run(_Inside(under_way, done, step, f"step {number} of {len(steps)}"))
                 done += step.seconds
                 under_way.reach(round(done), note=f"{number} of {len(steps)} steps done")
@@ -144,20 +154,7 @@ class _Inside(Observer):
 
 
 def _steps(chosen: Plan, where: Where) -> list[Step]:
-    steps = []
-    for folder, (recipe, seeds) in chosen.trainings.items():
-        hours = _core_hours(recipe, _data(chosen), where)
-        path = where.out / "trained" / folder
-        if all(Folder(path / f"seed{seed}").model.exists() for seed in seeds):
-            continue
-
-        def train(observer: Observer, recipe: Any = recipe, seeds: list[int] = seeds, path: Path = path) -> object:
-            return train_seeds(
-                recipe, out=path, seeds=seeds, data=_data(chosen), data_root=where.data_root, device=where.device,
-                jobs=where.jobs, pool=where.cluster, observer=observer,
-            )  # fmt: skip
-
-        steps.append(Step(f"train {folder}", 60.0 if hours is None else 3600 * hours * len(seeds), train))
+    steps = [*_trainings(chosen, where), *_routers(chosen, where)]
     size = len(open_data(_data(chosen), "test", root=where.data_root, called="the data of the study"))
     runs = runs_of(chosen, where.out)
     for one in chosen.passes():
@@ -170,12 +167,46 @@ def _steps(chosen: Plan, where: Where) -> list[Step]:
     return steps
 
 
-def _core_hours(recipe: Recipe, data: str, where: Where) -> float | None:
-    """Of one training on these data, which may be fewer than those of the recipe."""
-    hours, images = recipe.core_hours, IMAGES.get(recipe.data)
-    if hours is None or images is None:
-        return None
-    return hours * len(open_data(data, "train", root=where.data_root, called="the data of the study")) / images
+def _trainings(chosen: Plan, where: Where) -> list[Step]:
+    steps = []
+    for folder, (recipe, seeds) in chosen.trainings.items():
+        path = where.out / "trained" / folder
+        left = [seed for seed in seeds if not Folder(path / f"seed{seed}").model.exists()]
+        if not left:
+            continue
+        hours = training_hours(recipe, _images(chosen, where))
+        # One that goes on with a trained model goes on with that of its own seed.
+        for some in [seeds] if recipe.tunes is None else [[seed] for seed in left]:
+            start = chosen.start_of(f"{folder}/seed{some[0]}")
+            init = None if start is None else start.path(where.out)
+            run = partial(_train, recipe, some, path, init, _data(chosen), where)
+            seconds = 60.0 if hours is None else 3600 * hours
+            steps.append(Step(f"train {folder}", seconds * len({*some} & {*left}), run))
+    return steps
+
+
+def _routers(chosen: Plan, where: Where) -> list[Step]:
+    steps = []
+    for router in chosen.routers:
+        path = router.path(where.out).parent
+        if Folder(path).model.exists() or router.recipe is None:
+            continue
+        hours = training_hours(router.recipe, _images(chosen, where))
+
+        def train(observer: Observer, router: Member = router, path: Path = path) -> object:
+            assert router.recipe is not None
+            return train_router(
+                router.recipe, routed_files(router, where.out), out=path, data=_data(chosen), seed=router.seed,
+                neighbours=NEIGHBOURS if router.neighbours is None else router.neighbours,
+                data_root=where.data_root, device=where.device, observer=observer,
+            )  # fmt: skip
+
+        steps.append(Step(f"train {router.folder}", 60.0 if hours is None else 3600 * hours, train))
+    return steps
+
+
+def _images(chosen: Plan, where: Where) -> int:
+    return len(open_data(_data(chosen), "train", root=where.data_root, called="the data of the study"))
 
 
 def _data(chosen: Plan) -> str:
@@ -188,7 +219,13 @@ def _complete(path: Path) -> bool:
 
 
 def _certifying(members: Sequence[Member], row: Row, run: Callable[[Observer], object], size: int) -> Step:
-    how = row.certification
-    inputs = len(Subset(how.start, how.every, how.limit).indices(size))
-    draws = procedure_of(row).resolve().most_draws()
-    return Step(f"certify {row.cell.name}", inputs * draws / draws_per_second(members), run)
+    return Step(f"certify {row.cell.name}", certifying_seconds(members, row, size), run)
+
+
+def _train(
+    recipe: Recipe, seeds: list[int], path: Path, init: Path | None, data: str, where: Where, observer: Observer
+) -> None:
+    train_seeds(
+        recipe, out=path, seeds=seeds, data=data, data_root=where.data_root, device=where.device, jobs=where.jobs,
+        init=init, pool=where.cluster, observer=observer,
+    )  # fmt: skip

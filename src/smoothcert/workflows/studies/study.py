@@ -19,11 +19,19 @@ TABLES = Path(__file__).parent / "tables"
 
 @dataclass(frozen=True)
 class Published:
-    """What the paper prints in a row: ACR, certified accuracy in percent at the study's radii, and other columns."""
+    """What the paper prints in a row: ACR, certified accuracy in percent at the study's radii, and other columns.
+
+    An accuracy that the paper does not print, or that cannot be read, is "-".
+    """
 
     acr: float | None = None
-    accuracy: tuple[float, ...] = ()
+    accuracy: tuple[float | str, ...] = ()
     more: Mapping[str, str | float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for share in self.accuracy:
+            if share != "-" and (isinstance(share, str) or not 0 <= share <= 100):
+                raise InputError(f'a published accuracy must be a percentage, or "-" for none, got {share!r}')
 
 
 @dataclass(frozen=True)
@@ -33,6 +41,17 @@ class Search:
     method: str
     steps: int | None = None
     draws: int | None = None
+    lr: float | None = None
+    span: float | None = None
+
+
+@dataclass(frozen=True)
+class OwnWeights:
+    """Weights of an ensemble for each input: `WeightsChoice`."""
+
+    method: str
+    draws: int | None = None
+    copies: int | None = None
 
 
 @dataclass(frozen=True)
@@ -54,6 +73,7 @@ class Certification:
     values: int | None = None
     backend: str = "eager"
     search: Search | None = None
+    own_weights: OwnWeights | None = None
     memory: bool = False
     seed: int = 0
 
@@ -89,10 +109,17 @@ class Cell:
             row is the mean over them.
         members: of an ensemble of several kinds, instead of `method`.
         aggregation: as of `certify --each`, with options: `consensus:k=5`. Empty: none.
-        weights: how weights of the aggregation are found: convex, sgd or minimum-variance. Empty: equal.
+        groups: so many ensembles of equally many members each, in the order of the members; the row is their mean.
+        weights: how weights of the aggregation are found: radius, signed (of logits, by the radius, perhaps below 0),
+            convex, sgd or minimum-variance. Empty: equal.
         rank: whether members are ordered by accuracy under noise first.
+        routes: what a router chooses between, each with its own sigma and, with several seeds, voting softly. The
+            router itself is trained by `method`, and `sigma` is that of its noise.
+        neighbours: training inputs that each label of the router is settled with, as of `train --label-neighbours`.
         model: a file or zoo:NAME instead of a training.
         envelope: names of other rows, instead of networks: the largest of each number (UE), whichever row has it.
+        oracle: names of other rows, instead of networks: for each input the best of them, which no classifier is.
+        baseline: the row that this one is compared with. Empty: that of the study.
         certify: what is other than in the rest of the study.
         only: the scales that have this row. Empty: all.
         published: what the paper has.
@@ -106,26 +133,47 @@ class Cell:
     set: tuple[str, ...] = ()
     members: tuple[Members, ...] = ()
     aggregation: str = ""
+    groups: int = 1
     weights: str = ""
     rank: bool = False
+    routes: tuple[Members, ...] = ()
+    neighbours: int | None = None
     model: str = ""
     envelope: tuple[str, ...] = ()
+    oracle: tuple[str, ...] = ()
+    baseline: str = ""
     certify: Mapping[str, Any] = field(default_factory=dict)
     only: tuple[str, ...] = ()
     published: Published | None = None
 
     def __post_init__(self) -> None:
-        if sum(map(bool, (self.method, self.members, self.model, self.envelope))) != 1:
-            raise InputError(f"the row {self.name!r} needs one of method, members, model and envelope")
-        if not self.envelope and self.sigma <= 0:
+        if sum(map(bool, (self.method, self.members, self.model, self.best_of))) != 1:
+            raise InputError(f"the row {self.name!r} needs one of method, members, model, envelope and oracle")
+        if not self.best_of and self.sigma <= 0:
             raise InputError(f"the row {self.name!r} needs a sigma above 0, got {self.sigma}")
-        if (self.weights or self.rank) and not self.aggregation:
-            raise InputError(f"the row {self.name!r} has weights or an order; say the aggregation, as soft-voting")
+        if (self.weights or self.rank or self.groups > 1) and not self.aggregation:
+            raise InputError(
+                f"the row {self.name!r} has weights, an order or groups; say the aggregation, as soft-voting"
+            )
+        count = sum(len(some.seeds) for some in self.all_members)
+        if self.groups < 1 or count % self.groups:
+            raise InputError(f"the row {self.name!r} has {count} members, which are not {self.groups} equal groups")
+        if self.routes and (not self.method or len(self.seeds) > 1 or any(one.sigma is None for one in self.routes)):
+            raise InputError(
+                f"the row {self.name!r} has routes: it needs a method and one seed for its router, and a sigma for each"
+            )
+        if self.neighbours is not None and not self.routes:
+            raise InputError(f"the row {self.name!r} has neighbours, which go with routes; leave them out")
+
+    @property
+    def best_of(self) -> tuple[str, ...]:
+        """The rows that it is the best of, if it is that."""
+        return self.envelope + self.oracle
 
     @property
     def all_members(self) -> tuple[Members, ...]:
         """The kinds of networks in it; none where a model is given."""
-        if self.model or self.envelope:
+        if self.model or self.best_of:
             return ()
         return self.members or (Members(self.method, self.seeds, self.network, self.set),)
 
@@ -194,9 +242,11 @@ class Study:
                 raise InputError(
                     f"the row {cell.name!r} is for the scale {strange[0]!r}, which the study does not have"
                 )
-            unknown = [name for name in cell.envelope if name not in names]
+            unknown = [name for name in cell.best_of if name not in names]
             if unknown:
                 raise InputError(f"the row {cell.name!r} is the best of {unknown[0]!r} and others, which is no row")
+            if cell.baseline and cell.baseline not in names:
+                raise InputError(f"the row {cell.name!r} is compared with {cell.baseline!r}, which is no row")
             if cell.published is not None and len(cell.published.accuracy) > len(self.radii):
                 raise InputError(f"the row {cell.name!r} has more accuracies than the study has radii")
 
@@ -209,8 +259,13 @@ class Study:
 
 
 def study_names() -> list[str]:
-    """The studies that come with the package."""
-    return sorted(path.stem for path in TABLES.glob("*.toml"))
+    """The studies that come with the package: of each paper in the order of its tables."""
+
+    def order(name: str) -> tuple[str, int]:
+        paper, _, number = name.partition("-")
+        return paper, int(number or 0)
+
+    return sorted((path.stem for path in TABLES.glob("*.toml")), key=order)
 
 
 def load_study(source: str | Path) -> Study:

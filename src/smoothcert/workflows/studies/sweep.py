@@ -12,8 +12,9 @@ from smoothcert.workflows.studies.study import Cell, Study
 def swept(study: Study, sweeps: Sequence[str]) -> Study:
     """The study with every trained row once per value, each sweep as `objective.lam=1,2,4`; several multiply.
 
-    Keys are those of `smoothcert train --set`. Rows of the first value are what the others are compared with. Rows that
-    train nothing stay as they are, and the best of several rows, which are there no more, go.
+    Keys are those of `smoothcert train --set`; of a row with a router they are the router's. Rows of the first value
+    are what the others are compared with. Rows that train nothing stay as they are, and the best of several rows, which
+    are there no more, go.
     """
     for text in sweeps:
         key, found, given = text.partition("=")
@@ -24,7 +25,7 @@ def swept(study: Study, sweeps: Sequence[str]) -> Study:
         cells = [
             one
             for cell in study.cell
-            if not cell.envelope
+            if not cell.best_of
             for one in ([cell] if cell.model else [_changed(cell, f"{key}={value}") for value in values])
         ]
         baseline = study.baseline and f"{study.baseline}, {key}={values[0]}"
@@ -34,4 +35,5 @@ def swept(study: Study, sweeps: Sequence[str]) -> Study:
 
 def _changed(cell: Cell, change: str) -> Cell:
     members = tuple(replace(some, set=(*some.set, change)) for some in cell.members)
-    return replace(cell, name=f"{cell.name}, {change}", set=(*cell.set, change), members=members, published=None)
+    name = f"{cell.name}, {change}"
+    return replace(cell, name=name, set=(*cell.set, change), members=members, baseline="", published=None)

@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import json
 import math
-import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from pathlib import Path
 from typing import Any
 
-import torch
 from rich.text import Text
-from torch.utils.flop_counter import FlopCounterMode
 
-from smoothcert.analysis import Results, read, summarise
 from smoothcert.analysis.comparison import plus
-from smoothcert.analysis.measures import Interval, gains, mean_interval, right
-from smoothcert.models import load
+from smoothcert.analysis.measures import Interval, mean_interval
 from smoothcert.present.fitting import Column, FittingTable
 from smoothcert.present.tables import radius_ends, radius_title
 from smoothcert.stats.rounding import down, up
-from smoothcert.workflows.studies.plan import Plan, Row
-from smoothcert.workflows.studies.study import Cell, Published
+from smoothcert.workflows.studies.study import Published
 
 DIGITS = 4
 
@@ -55,6 +47,8 @@ class TableRow:
         inputs: how many images, and which.
         training_seconds: of all members together, as they were trained here; None where models were given.
         parameters, flops: of all members together; FLOPs are two per multiplication and addition of one image.
+        draws: per image, of the noise.
+        evaluations: of a network, per image: every member asked, and what a search for sigma or weights takes.
         cost: draws saved, members asked, in words.
     """
 
@@ -69,6 +63,8 @@ class TableRow:
     training_seconds: float | None
     parameters: int | None
     flops: int | None
+    draws: float | None = None
+    evaluations: float | None = None
     cost: tuple[str, ...] = ()
 
 
@@ -94,8 +90,10 @@ class Table:
         return [
             "ACR",
             "published ACR",
-            f"against {self.baseline or 'baseline'}",
+            "against the baseline" if "{sigma}" in self.baseline else f"against {self.baseline}",
             *at,
+            "draws",
+            "evaluations",
             "training",
             "parameters",
             "FLOPs",
@@ -106,16 +104,16 @@ class Table:
         said = row.published or Published()
         spread = "" if row.deviation is None else f" ± {up(row.deviation, DIGITS)}"
         ends = "-".join(radius_ends(row.acr.interval))
-        accuracy = [
-            f"{down(100 * ours.value, 1)}" + (f" [{said.accuracy[place]:g}]" if place < len(said.accuracy) else "")
-            for place, ours in enumerate(row.accuracy)
-        ]
+        theirs = ["" if share == "-" else f" [{share:g}]" for share in said.accuracy]
+        theirs += [""] * (len(row.accuracy) - len(theirs))
+        accuracy = [f"{down(100 * ours.value, 1)}{beside}" for ours, beside in zip(row.accuracy, theirs, strict=True)]
         return [
             f"{down(row.acr.value, DIGITS)}{spread} ({ends})",
             "" if said.acr is None else f"[{said.acr:g}]",
             "" if row.difference is None else _difference(row.difference),
             *accuracy,
-            "" if row.training_seconds is None else f"{row.training_seconds / 60:.1f} min",
+            *("" if cost is None else f"{cost:,.0f}" for cost in (row.draws, row.evaluations)),
+            "" if row.training_seconds is None else _time(row.training_seconds),
             "" if row.parameters is None else f"{row.parameters:,}",
             "" if row.flops is None else f"{row.flops / 1e6:,.1f} M",
         ]
@@ -123,27 +121,42 @@ class Table:
     @property
     def caption(self) -> str:
         """What the numbers are."""
-        return (
-            f"{self.citation}; here at the scale {self.scale}. In square brackets: published, on the paper's own data, "
-            "networks and images. ACR with its 95% interval over images like these; ± is the deviation over seeds. "
-            "Differences are paired by image. FLOPs: two per multiplication and addition, of one image."
+        said = any(row.published for row in self.rows)
+        seeds = any(row.deviation is not None for row in self.rows)
+        each = (
+            f": {self.baseline.replace('{sigma}', 'S')} for the rows of sigma S" if "{sigma}" in self.baseline else ""
+        )
+        return " ".join(
+            [
+                f"{self.citation}; here at the scale {self.scale}.",
+                *(["In square brackets: published, on the paper's own data, networks and images."] if said else []),
+                "ACR with its 95% interval over images like these"
+                + ("; ± is the deviation over seeds." if seeds else "."),
+                *([f"Differences are paired by image{each}."] if self.baseline else []),
+                "Draws, and evaluations of a network, are per image.",
+                "FLOPs: two per multiplication and addition, of one image.",
+            ]
         )
 
     def markdown(self) -> str:
         """For documents."""
-        titles = ["", *self.titles()]
-        lines = [f"# {self.title}", "", _line(titles), _line(["---", *["---:"] * (len(titles) - 1)])]
-        lines += [_line([row.name, *self.cells(row)]) for row in self.rows]
+        columns = self._columns()
+        lines = [f"# {self.title}", "", _line(["", *columns]), _line(["---", *["---:"] * len(columns)])]
+        lines += [_line([row.name, *(some[i] for some in columns.values())]) for i, row in enumerate(self.rows)]
         lines += ["", self.caption, *(f"\n{note}" for note in self._remarks())]
         return "\n".join(lines) + "\n"
 
     def for_terminal(self) -> FittingTable:
         """For a terminal of any width."""
-        cells = [self.cells(row) for row in self.rows]
-        columns = [Column(title, [Text(row[i]) for row in cells]) for i, title in enumerate(self.titles())]
-        columns = [column for column in columns if any(cell.plain for cell in column.cells)]
+        columns = [Column(title, [Text(cell) for cell in cells]) for title, cells in self._columns().items()]
         caption = "\n".join([self.caption, *self._remarks()])
         return FittingTable([Text(row.name) for row in self.rows], columns, title=self.title, caption=caption)
+
+    def _columns(self) -> dict[str, list[str]]:
+        """Cells by title, without the columns that have nothing in them."""
+        rows = [self.cells(row) for row in self.rows]
+        found = {title: [row[i] for row in rows] for i, title in enumerate(self.titles())}
+        return {title: cells for title, cells in found.items() if any(cells)}
 
     def _remarks(self) -> list[str]:
         inputs = sorted({row.inputs for row in self.rows})
@@ -156,110 +169,10 @@ class Table:
         return [f"Inputs: {'; '.join(inputs)}.", *costs, *more, *self.notes]
 
 
-def tabulate(plan: Plan, out: Path, runs: Mapping[str, Sequence[Path]]) -> Table:
-    """Read the runs of every row, and put them beside what was published."""
-    results = {name: [read(path) for path in paths] for name, paths in runs.items()}
-    found = {row.cell.name: _row(plan, row, results, out) for row in plan.rows}
-    found |= {cell.name: _envelope(cell, found) for cell in plan.envelopes}
-    rows = tuple(found[cell.name] for cell in plan.study.cell if cell.name in found)
-    left = tuple(f"Not at this scale: {reason}." for reason in plan.left_out)
-    about = plan.study.scale[plan.scale].about
-    notes = (*([about] if about else []), *plan.study.notes, *left)
-    study = plan.study
-    return Table(study.title, study.citation, plan.scale, study.radii, rows, study.baseline, notes)
-
-
-def _row(plan: Plan, row: Row, results: Mapping[str, Sequence[Results]], out: Path) -> TableRow:
-    own, study = results[row.cell.name], plan.study
-    each = [gains(result.records) for result in own]
-    accuracy = tuple(Number.of(_means([_reached(one, radius) for one in own])) for radius in study.radii)
-    acrs = [math.fsum(some) / len(some) for some in each]
-    base = study.baseline.format(sigma=f"{row.cell.sigma:.2f}")
-    summary = summarise(own[:1], study.radii)
-    parameters, flops = _size(row, out)
-    return TableRow(
-        name=row.cell.name,
-        sigma=row.cell.sigma,
-        acr=Number.of(_means(each)),
-        deviation=statistics.stdev(acrs) if len(acrs) > 1 else None,
-        accuracy=accuracy,
-        difference=None if base == row.cell.name or base not in results else _paired(own, results[base]),
-        published=row.cell.published,
-        inputs=f"{len(own[0].records)} of {row.data}, {own[0].subset}",
-        training_seconds=_training(row, out),
-        parameters=parameters,
-        flops=flops,
-        cost=tuple(cost.partition(": ")[2] for cost in summary.costs),
-    )
-
-
-def _envelope(cell: Cell, rows: Mapping[str, TableRow]) -> TableRow:
-    """The largest of each number, column by column, as in the papers: no ensemble is compared with a lucky choice."""
-    some = [rows[name] for name in cell.envelope]
-    return TableRow(
-        name=cell.name,
-        sigma=cell.sigma,
-        acr=max((row.acr for row in some), key=lambda number: number.value),
-        deviation=None,
-        accuracy=tuple(
-            max(at, key=lambda number: number.value) for at in zip(*(row.accuracy for row in some), strict=True)
-        ),
-        difference=None,
-        published=cell.published,
-        inputs=some[0].inputs,
-        training_seconds=None,
-        parameters=None,
-        flops=None,
-    )
-
-
-def _means(values: Sequence[Sequence[float]]) -> list[float]:
-    """Of each image, over seeds."""
-    return [math.fsum(some) / len(some) for some in zip(*values, strict=True)]
-
-
-def _reached(result: Results, radius: float) -> list[float]:
-    return [float(right(record) and record.radius >= radius) for record in result.records]
-
-
-def _paired(ours: Sequence[Results], theirs: Sequence[Results]) -> Number | None:
-    """The difference of each image's mean gain, if the images are the same ones."""
-    if sorted(ours[0].indices) != sorted(theirs[0].indices):
-        return None
-    a, b = (_by_index(some) for some in (ours, theirs))
-    return Number.of([a[index] - b[index] for index in a])
-
-
-def _by_index(results: Sequence[Results]) -> dict[int, float]:
-    some = [dict(zip((r.index for r in one.records), gains(one.records), strict=True)) for one in results]
-    return {index: math.fsum(one[index] for one in some) / len(some) for index in some[0]}
-
-
-def _training(row: Row, out: Path) -> float | None:
-    """Seconds of all members, from their logs."""
-    total = 0.0
-    for member in row.members:
-        log = member.path(out).parent / "log.jsonl"
-        if member.recipe is None or not log.exists():
-            return None
-        total += sum(float(json.loads(line)["seconds"]) for line in log.read_text().splitlines())
-    return total if row.cell.aggregation else total / len(row.members)
-
-
-def _size(row: Row, out: Path) -> tuple[int | None, int | None]:
-    """Parameters and FLOPs of what answers: an ensemble, or one network of the row."""
-    parameters = flops = 0
-    for member in row.members if row.cell.aggregation else row.members[:1]:
-        if member.recipe is None:
-            return None, None
-        found = load(member.path(out))
-        if not isinstance(found.model, torch.nn.Module) or found.architecture.input_shape is None:
-            return None, None
-        parameters += sum(one.numel() for one in found.model.parameters())
-        with FlopCounterMode(display=False) as counter, torch.no_grad():
-            found.model(torch.zeros(1, *found.architecture.input_shape))
-        flops += counter.get_total_flops()
-    return parameters, flops
+def _time(seconds: float) -> str:
+    if seconds < 60:
+        return f"{seconds:.1f} s"
+    return f"{seconds / 60:.1f} min" if seconds < 3600 else f"{seconds / 3600:.1f} h"
 
 
 def _difference(number: Number) -> str:
