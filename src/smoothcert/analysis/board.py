@@ -76,7 +76,9 @@ class PublishedLog:
             )
             for index in chosen
         )
-        settings = Settings(source=self.source, norm="l2", alpha=0.001, note=ROUNDED.format(digits=3))
+        settings = Settings(
+            source=self.source, log_sigma=self.sigma, norm="l2", alpha=0.001, note=ROUNDED.format(digits=3)
+        )
         return Results(self.name, records, len(records), settings)
 
 

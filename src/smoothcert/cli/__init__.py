@@ -15,6 +15,7 @@ from smoothcert.cli import (
     compare,
     demo,
     ensemble,
+    figure,
     memory,
     model,
     predict,
@@ -70,6 +71,11 @@ _ensemble = typer.Typer(help="Rank members, find weights, plan a size, write an 
 for _part in (ensemble.make, ensemble.rank, ensemble.weights, ensemble.plan):
     _ensemble.command(cls=ListingCommand, epilog=examples(f"ensemble {_part.__name__}"))(command(_part))
 app.add_typer(_ensemble, name="ensemble")
+
+_figure = typer.Typer(help="Figures of the theory, of noise and of trainings.", no_args_is_help=True)
+for _shown in (figure.members, figure.radius, figure.stages, figure.noise, figure.progress):
+    _figure.command(cls=ListingCommand, epilog=examples(f"figure {_shown.__name__}"))(command(_shown))
+app.add_typer(_figure, name="figure")
 
 _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_is_help=True)
 for _look in (memory.info, memory.check, memory.export):
