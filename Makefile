@@ -18,7 +18,7 @@ lint: $(READY)
 
 # Strictly: a broken link, or a public name without a place in the reference, is an error.
 docs: $(READY)
-	$(BIN)/mkdocs build --strict --quiet
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
 
 # constraints.txt pins torch: without it pip might take another version, with gigabytes of CUDA.
 $(READY): pyproject.toml constraints.txt tests/networks.txt

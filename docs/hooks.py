@@ -19,7 +19,10 @@ from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
-BESIDE = {"contributing.md": "CONTRIBUTING.md", "changes.md": "CHANGELOG.md"}
+BESIDE = {
+    "index.md": "README.md", "contributing.md": "CONTRIBUTING.md", "changes.md": "CHANGELOG.md",
+    "security.md": "SECURITY.md", "cite.md": "CITATION.cff",
+}  # fmt: skip
 
 
 def on_files(files: Files, *, config: MkDocsConfig) -> Files:
@@ -28,7 +31,7 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
         raise PluginError("not in the reference, or without a docstring: " + ", ".join(missing))
     made = {page: beside(ROOT / name) for page, name in BESIDE.items()}
     made |= {f"notebooks/{path.stem}.md": notebook_page(path) for path in sorted((DOCS / "notebooks").glob("*.ipynb"))}
-    made["reference/commands.md"] = commands_page()
+    made["reference/commands.md"], made["reference/zoo.md"] = commands_page(), zoo_page()
     for page, text in made.items():
         files.append(File.generated(config, page, content=text))
     return files
@@ -49,8 +52,11 @@ def undocumented() -> list[str]:
 
 
 def beside(path: Path) -> str:
-    """A file of the repository as a page: its links into `docs` lead to the pages themselves."""
-    return path.read_text("utf-8").replace("](docs/", "](")
+    """A file of the repository as a page: its links to others and into `docs` lead to the pages themselves."""
+    text = path.read_text("utf-8").replace("](docs/", "](")
+    for page, name in BESIDE.items():
+        text = text.replace(f"]({name})", f"]({page})")
+    return text if path.suffix == ".md" else f"# How to cite\n\n```yaml\n{text}```\n"
 
 
 def notebook_page(path: Path) -> str:
@@ -81,6 +87,31 @@ def commands_page() -> str:
         for part, one in getattr(command, "commands", {}).items():
             parts += [f"### smoothcert {name} {part}", paragraphs(one.help), *described(one)]
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def zoo_page() -> str:
+    """The card of every packaged model, with the numbers that follow from its records."""
+    from smoothcert.workflows.zoo import all_in_full  # noqa: PLC0415
+
+    parts = [
+        "# Model cards",
+        "Models that come with the package, small and trained by its own recipes. The numbers follow from the records "
+        "beside each model; `smoothcert zoo NAME` prints them, with the command that verifies these records.",
+    ]
+    for model in all_in_full():
+        low, high = model["acr_interval"]
+        rows = {
+            "what": model["about"],
+            "trained on": model["data"],
+            "trained by": f"`{model['command']}`",
+            "certified on": f"{model['inputs']} test images: `{model['certified_on']}`",
+            "average certified radius": f"{model['acr']:.4f} (95%: {low:.4f} to {high:.4f})",
+            "right, with a radius above 0": f"{model['certified_accuracy_at_0']:.1%}",
+            "meant for": "trying smoothcert, and the examples of these pages; no product should rest on it",
+        }
+        lines = [f"| {name} | {cell(text)} |" for name, text in rows.items()]
+        parts += [f"## `zoo:{model['name']}`", "\n".join(["| | |", "|---|---|", *lines])]
+    return "\n\n".join(parts) + "\n"
 
 
 def described(command: Any) -> list[str]:

@@ -1,4 +1,4 @@
-"""The examples of the README run as they stand, and say what they should."""
+"""The examples run as they stand, and say what they should."""
 
 import re
 import subprocess

@@ -1,157 +1,91 @@
-"""The README's own code: it runs as it stands, and the command line makes the same records of the same model."""
+"""The README: short, its code runs as it stands, and its figures are those of the pages that they are taken from."""
 
+import math
 import re
-import shlex
-import signal
-import subprocess
-import sys
 from pathlib import Path
 
-import httpx
 import pytest
-import torch
-from PIL import Image
-from typer.testing import CliRunner
+from documents import RUN, blocks_of, follow
 
 import smoothcert as sc
-from smoothcert.cli import app
-from smoothcert.datasets import load
 
-README = (Path(__file__).parents[1] / "README.md").read_text(encoding="utf-8")
-
-
-def blocks(kind: str, start: str = "## Ten lines", end: str = "More of it:") -> list[str]:
-    section = README[README.index(start) : README.index(end)]
-    return [text for found, text in re.findall(r"^```(\w*)\n(.*?)^```$", section, re.S | re.M) if found == kind]
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+RESULTS, PERFORMANCE = (
+    (ROOT / "docs" / f"{name}.md").read_text(encoding="utf-8") for name in ("results", "performance")
+)
 
 
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Where the README was followed to the letter."""
-    path = tmp_path_factory.mktemp("readme")
-    ten, plugin, saved = blocks("python")
-    assert len([line for line in ten.splitlines() if line and not line.startswith(("import", "from"))]) <= 10
-    (path / "my_net.py").write_text(plugin)
-    (path / "ten.py").write_text(f"{ten}\nimport my_net\n{saved}")
-    done = subprocess.run([sys.executable, "ten.py"], cwd=path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "ACR" in done.stdout
-    assert "297 of 297 records hold: level 1" in done.stdout
-    assert "level 2 (326700 draws of 297 inputs made again)" in done.stdout
-    return path
+def test_it_is_read_in_three_minutes() -> None:
+    prose = re.sub(r"^```.*?^```$", "", README, flags=re.S | re.M)
+    assert len(prose.split()) < 650, "some 200 words a minute"
+    assert prose.count("![") == 1, "one picture"
+    assert all(block.kind in RUN for block in blocks_of(README))
+    ten = next(block for block in blocks_of(README) if block.kind == "python")
+    assert len([line for line in ten.code.splitlines() if line and not line.startswith(("import", "from"))]) <= 10
 
 
 @pytest.mark.slow
-def test_your_module_and_your_arrays_become_a_run_a_table_a_page_and_an_audit(folder: Path) -> None:
-    run = sc.Run.open(folder / "runs" / "mine")
-    right = [record for record in run.records() if record.correct and record.radius > 0]
-    assert len(right) > 150, "it learnt to read digits"
-    assert "data:image/png" in (folder / "mine.html").read_text()
-
-
-@pytest.mark.slow
-def test_the_command_line_makes_the_same_records(folder: Path) -> None:
-    (command,) = blocks("")
-    program, *arguments = shlex.split(command)
-    assert program == "smoothcert"
-    done = subprocess.run(
-        [sys.executable, "-m", "smoothcert", *arguments], cwd=folder, capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stderr
-    mine, again = (sc.Run.open(folder / "runs" / name) for name in ("mine", "again"))
-    assert [(r.index, r.label) for r in mine.records()] == [(r.index, r.label) for r in again.records()]
-    assert [c.to_json() for c in mine.certificates()] == [c.to_json() for c in again.certificates()]
-
-
-@pytest.mark.slow
-def test_your_model_from_the_command_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.usefixtures("forgotten")
+def test_its_code_makes_a_run_a_table_a_page_and_an_audit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.chdir(tmp_path)
-    section = README[README.index("## Your model") : README.index("## What is in it")]
-    found = re.findall(r"^```(\w*)\n(.*?)^```$", section, re.S | re.M)
-    (code,), (commands,) = ([text for kind, text in found if kind == wanted] for wanted in ("python", ""))
-    (tmp_path / "my_models.py").write_text(code)
-    torch.manual_seed(0)
-    torch.save(torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10)).state_dict(), tmp_path / "weights.pth")
-    spec = sc.architectures.Architecture("cifar-resnet110", 10, (3, 32, 32))
-    weights = sc.architectures.build(spec, seed=0).state_dict()
-    torch.save({"state_dict": {f"1.{name}": value for name, value in weights.items()}}, tmp_path / "checkpoint.pth.tar")
-    for line in commands.splitlines():
-        words = shlex.split(line.partition("#")[0])
-        done = CliRunner().invoke(app, words[1:])  # in this process: torch is there already
-        assert (words[0], done.exit_code) == ("smoothcert", 0), done.output
-    module, onnx = (sc.Run.open(tmp_path / "runs" / name) for name in ("module", "onnx"))
-    # One linear layer: where two scores are equal but for rounding, and only there, the runtimes vote otherwise.
-    moved = [
-        abs(a.votes[k] - b.votes[k])
-        for a, b in zip(module.certificates(), onnx.certificates(), strict=True)
-        for k in range(10)
-    ]
-    assert max(moved) <= 2
-    assert sc.load_model(tmp_path / "net.safetensors").architecture.mean == (0.4914, 0.4822, 0.4465)
-
-
-def run_python(folder: Path, code: str) -> str:
-    done = subprocess.run([sys.executable, "-c", code], cwd=folder, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    return done.stdout
-
-
-@pytest.mark.slow
-def test_a_folder_of_images_is_certified_and_answered(folder: Path) -> None:
-    make, _ = blocks("python", "## Your data", "## Your model")
-    run_python(folder, make)
-    (commands,) = blocks("", "## Your data", "## Your model")
-    for command in commands.strip().splitlines():
-        program, *arguments = shlex.split(command)
-        assert program == "smoothcert"
-        done = subprocess.run(
-            [sys.executable, "-m", "smoothcert", *arguments], cwd=folder, capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-    run = sc.Run.open(folder / "runs" / "photos")
-    assert run.config.data.preprocessing == {"resize": "8x8", "filter": "bilinear"}
-    assert len(run.records()) == 40
-    assert sum(record.correct and record.radius > 0 for record in run.records()) > 10
-    lines = (folder / "answers.csv").read_text().splitlines()
-    assert lines[0].startswith("input,class,label,radius")
-    assert len(lines) == 1 + len(list((folder / "photos" / "3").iterdir())) + 1
-
-
-@pytest.mark.slow
-def test_a_forest_of_scikit_learn_is_certified(folder: Path) -> None:
-    _, forest = blocks("python", "## Your data", "## Your model")
-    lines = run_python(folder, forest).splitlines()
-    assert any("l2 radius" in line for line in lines)
-    assert lines[-1].startswith("No perturbation below the radius changes the answer")
-
-
-def test_a_router_chooses_the_noise(capsys: pytest.CaptureFixture[str]) -> None:
-    (code,) = blocks("python", "## A noise for each input", "## Fewer draws")
-    torch.manual_seed(0)
-    h, a, b = (torch.nn.Linear(4, classes) for classes in (2, 10, 10))
-    exec(code, {"sc": sc, "h": h, "a": a, "b": b, "x": torch.full((1, 4), 9.0)})
+    follow(blocks_of(README), tmp_path)
     said = capsys.readouterr().out
-    assert "answered with sigma 0." in said
-    assert "; the choice holds within 0." in said or "; the choice holds within 1." in said
+    assert "ACR" in said
+    assert "297 of 297 records hold: level 1" in said
+    assert "level 2 (326700 draws of 297 inputs made again)" in said
+    right = [record for record in sc.Run.open("runs/mine").records() if record.correct and record.radius > 0]
+    assert len(right) > 150, "it learnt to read digits"
+    for page in ("mine.html", "first.html"):
+        assert "data:image/png" in (tmp_path / page).read_text(encoding="utf-8")
 
 
-@pytest.mark.slow
-def test_a_server_is_asked_stopped_and_audited(tmp_path: Path) -> None:
-    (commands,) = blocks("", "## Serve it", "## Fewer draws")
-    serve, ask, reveal = (shlex.split(line.partition(" #")[0]) for line in commands.strip().splitlines())
-    Image.fromarray(load("mnist500", "test").inputs[0, 0]).save(tmp_path / "digit.png")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "smoothcert", *serve[1:], "--port", "0"],
-        cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True,
-    )  # fmt: skip
-    assert process.stdout is not None
-    address = next(line.split()[3] for line in process.stdout if " answers at " in line)
-    url = ask[-1].replace("http://127.0.0.1:8000/", address)
-    found = httpx.post(url, content=(tmp_path / ask[-2].removeprefix("@")).read_bytes(), timeout=60).json()
-    process.send_signal(signal.SIGINT)
-    assert process.wait(60) == 0
-    assert (found["label"], found["radius"]) == (7, 0.5)
-    done = subprocess.run(
-        [sys.executable, "-m", "smoothcert", *reveal[1:]], cwd=tmp_path, capture_output=True, text=True, check=True
-    )
-    assert done.stdout.startswith(f"1 answer under the key {found['seed']['hash']}")
+def row_of(start: str) -> tuple[list[float], str]:
+    """The figures of a row of the README's table, and its command."""
+    (row,) = [line for line in README.splitlines() if line.startswith(f"| {start}")]
+    *_, figures, command, _ = row.split("|")
+    return [float(number) for number in re.findall(r"(?<![\w-])\d+(?:\.\d+)?", figures.replace("int8", ""))], command
+
+
+def down(value: float, digits: int) -> float:
+    return math.floor(value * 10**digits) / 10**digits
+
+
+def ratios(page: str, pattern: str) -> list[float]:
+    """The numbers that a pattern finds on a page."""
+    found = [float(number) for number in re.findall(pattern, page, re.M)]
+    assert found, pattern
+    return found
+
+
+def test_its_figures_are_those_of_the_pages_and_their_commands_are_there() -> None:
+    mean = r"(\d+) / \d+ \| "
+    (draws,) = re.findall(rf"^\| built-in family \| 1 \| {mean}{mean}{mean}{mean}", RESULTS, re.M)
+    staged, betting, _, ours = map(int, draws)
+    figures, command = row_of("noisy copies needed")
+    assert figures == [down(100_100 / ours, 0), down(staged / ours, 1), down(betting / ours, 1)]
+    commands = [command]
+
+    figures, command = row_of("time to decide it")
+    assert figures == ratios(PERFORMANCE, r"^\| Sequential, backend auto .*\| (\d+) \(\d+-\d+ in 3 rounds\)")
+    commands.append(command)
+
+    speeds = PERFORMANCE[: PERFORMANCE.index("## How cost grows")]
+    figures, command = row_of("noisy copies per second")
+    cells = r" \| [\d.]+ \| \d+-\d+ \| ([\d.]+) "
+    eager, int8 = (ratios(speeds, rf"^\| {name}{cells}") for name in ("eager", "openvino-int8"))
+    assert figures == [down(number, 1) for one in (eager, int8) for number in (min(one), max(one))]
+    commands.append(command)
+
+    figures, command = row_of("images per second in training")
+    training = PERFORMANCE[PERFORMANCE.index("\n## Training") :]
+    found = ratios(training[: training.index("Memory of")], r"^\| (?:LeNet|ResNet)[^|]*(?:\|[^|]*){4}\| ([\d.]+) \|$")
+    assert figures == [min(found), max(found)]
+    commands.append(command)
+
+    for command in commands:
+        (script,) = re.findall(r"`python (\S+\.py)", command)
+        assert (ROOT / script).exists()
+        assert script in RESULTS + PERFORMANCE

@@ -13,7 +13,10 @@ from smoothcert.analysis.board import PublishedLog, board, data_of, published
 from smoothcert.analysis.settings import Settings
 from smoothcert.cli import app
 from smoothcert.core.errors import InputError
+from smoothcert.procedures import Certificate, Decision
 from smoothcert.runs import DataConfig
+from smoothcert.stats import Tally
+from smoothcert.workflows import board as workflow
 
 # ACR over all images, and over every 20th, as the collection of logs states them.
 STATED = {
@@ -89,6 +92,39 @@ def test_other_images_are_refused() -> None:
     elsewhere = PublishedLog("mnist", "lenet", "catrs", 0.5).results(range(1, 10_000, 100))
     with pytest.raises(InputError, match="no images in common"):
         board([good, elsewhere])
+
+
+def test_images_that_share_nothing_but_labels_are_refused() -> None:
+    good = PublishedLog("mnist", "lenet", "catrs", 0.5).results(EVERY_20TH)
+    about = DataConfig(name="mnist-binary", split="test", size=10_000, distinct=500, fingerprint="f")
+    resized = dataclasses.replace(about, name="photos", preprocessing={"resize": "28x28"})
+    for data in (about, resized):
+        with pytest.raises(InputError, match="other images than the published logs, though they have the same labels"):
+            board([dataclasses.replace(good, settings=Settings(data=data))])
+
+
+def test_what_was_not_asked_is_not_zero() -> None:
+    """A run that decided one radius says nothing about larger ones, and its ACR is no ACR."""
+    answers = (("choose", Tally((1, 0))),)
+    decided = Certificate(
+        label=0, radius=0.5, reason="", alpha=0.001, procedure={}, norm="l2", p_lower=0.9, answers=answers,
+        decisions=(Decision(0.5, True, 1, 1),),
+    )  # fmt: skip
+    records = [
+        dataclasses.replace(r, radius=min(r.radius, 0.5), claim=decided)
+        for r in PublishedLog("mnist", "lenet", "catrs", 0.5).results(EVERY_20TH).records
+    ]
+    mine = Results("mine", tuple(records), settings=Settings(norm="l2", procedure={"radius": 0.5}))
+    found = board([mine], sigma=0.5, network="lenet")
+    shown = workflow.table(found, [0.25, 0.5, 0.75])
+    cells = {column.title: column.cells[-1].plain for column in shown.columns}
+    assert cells["0.75"] == "–"
+    assert float(cells["0.5"]) > 90
+    assert {column.title: {cell.plain for cell in column.cells} for column in shown.columns}["mine is ahead by"] == {
+        "", "–",
+    }  # fmt: skip
+    assert "not asked about such radii" in str(shown.caption)
+    assert not any(row["same_question"] for row in workflow.to_json(found)["published"])
 
 
 def test_the_command(tmp_path: Path) -> None:

@@ -121,6 +121,32 @@ def test_curves_are_drawn_where_they_belong(opened: Open) -> None:
     assert (b["right"] - 44) / (a["right"] - 44) == pytest.approx(0.8 / 1.0, abs=1e-3), "they end at 0.8 and 1"
 
 
+def test_hard_inputs_are_drawn_and_counted(opened: Open) -> None:
+    """Half of run a is wrong or abstains; every other bound of p_A is 0.9: both curves end at 100% from there."""
+    page = opened(small())
+    assert page.locator(".rise").count() == 2
+    path = page.get_attribute("#certainty .rise[data-run='0']", "d")
+    size = page.eval_on_selector("#certainty > svg", "svg => [svg.viewBox.baseVal.width, svg.viewBox.baseVal.height]")
+    start, step, up, _ = (float(number) for number in re.findall(r"(?:M\S+ |H|V)([0-9.]+)", path))
+    top, low = 12, size[1] - 44
+    assert start == pytest.approx((top + low) / 2, abs=0.1), "50% are below 0.5"
+    assert step == pytest.approx(44 + 0.8 * (size[0] - 60), abs=0.1), "0.9 is at four fifths from 0.5 to 1"
+    assert up == pytest.approx(top, abs=0.1)
+    first, second = texts(page, "#hardness tbody tr")
+    assert [cell.split("\n")[0] for cell in texts(page, "#hardness tbody tr:first-child td")] == [
+        "50.0", "50.0", "50.0", "100.0", "0.0000", "0.0000",
+    ]  # fmt: skip
+    assert "0.9000" in second, "the median of run b"
+    assert "run a" in first
+    page.get_by_role("button", name=re.compile("run b")).first.click()
+    assert page.locator(".rise").count() == 1
+
+
+def test_without_bounds_nothing_is_said_of_hard_inputs(opened: Open) -> None:
+    page = opened([Results("log", (Record(0, 1, 1, 0.5),))])
+    assert page.locator("#certainty-title").is_hidden()
+
+
 def decided() -> list[Results]:
     """Eight inputs of one classifier: run a looks for the largest radius, run b decided 0.5 and certified 6."""
     a, _ = small()
@@ -228,6 +254,7 @@ def test_the_table_sorts(opened: Open) -> None:
 def test_inputs_filter_and_sort(opened: Open) -> None:
     page = opened(small(), radii=[0, 0.5, 1])
     assert indices(page) == [50, 40, 60, 70, 0, 10, 20, 30], "certified wrong, abstained, then by radius"
+    page.locator(".card").first.scroll_into_view_if_needed()  # what is far away is not laid out
     assert "should be 2" in texts(page, ".card")[0]
     assert "wrong below radius 0.7000" in texts(page, ".card")[0]
     assert texts(page, "#filters button") == ["All (8)", "Wrong (2)", "Abstained (2)", "Certified below 0.5 (1)"]
@@ -295,7 +322,8 @@ def test_a_thousand_images_open_at_once_and_more_come_in_pages(opened: Open) -> 
     assert not page.locator("#more").is_visible()
     first = page.locator(".card img").first
     first.scroll_into_view_if_needed()
-    page.wait_for_function("document.querySelector('.card img').naturalWidth === 8")
+    expect = pytest.importorskip("playwright.sync_api").expect
+    expect(first).to_have_js_property("naturalWidth", 8)
 
 
 def told() -> About:
@@ -376,7 +404,7 @@ def test_hostile_names_do_nothing(opened: Open) -> None:
     page = opened([hostile], class_names={HOSTILE: [HOSTILE] * 3}, command=HOSTILE)
     assert page.locator("img").count() == 0
     assert HOSTILE in page.inner_text(".headline h3")
-    assert HOSTILE in page.inner_text(".card >> nth=0")
+    assert HOSTILE in page.text_content(".card >> nth=0")
     assert HOSTILE in page.inner_text("#warning-list")
     assert page.inner_text("dt") == f"noise.{HOSTILE}"
     assert page.inner_text("dd") == page.inner_text("pre") == HOSTILE

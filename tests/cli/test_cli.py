@@ -301,6 +301,8 @@ def test_the_demo_in_small(tmp_path: Path) -> None:
     assert "Next:" in done.stdout
     names = {path.name for path in (tmp_path / "demo").iterdir()}
     assert {"radius-accuracy.png", "digit.png", "report.html", "fixed-n100-5images"} <= names
+    made = json.loads((tmp_path / "demo" / "fixed-n100-5images" / "run.json").read_text())["made"]
+    assert made["command"].startswith("smoothcert "), "the head of the report names it"
     written = {path: path.read_bytes() for path in (tmp_path / "demo").rglob("records.jsonl")}
     assert call(*small).exit_code == 0
     assert {path: path.read_bytes() for path in written} == written, "what is there is not made again"

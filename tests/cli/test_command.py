@@ -20,7 +20,7 @@ from smoothcert.models import Architecture, build, save
 from smoothcert.noise import Gaussian
 
 COMMANDS = typer.main.get_command(app).commands  # type: ignore[attr-defined]
-GROUPS = ("ensemble", "memory", "model", "serve")
+GROUPS = ("ensemble", "figure", "memory", "model", "serve")
 LEAVES = [[name] for name in COMMANDS if name not in GROUPS or name == "serve"]
 LEAVES += [[group, name] for group in GROUPS for name in COMMANDS[group].commands]
 

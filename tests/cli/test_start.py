@@ -5,7 +5,7 @@ import sys
 
 from smoothcert.present.figures import FIGURES
 
-HEAVY = ("torch", "pandas", "matplotlib", "scipy", "numpy", "sklearn")
+HEAVY = ("torch", "pandas", "matplotlib", "scipy", "numpy", "sklearn", "pydantic")
 CODE = f"""
 import sys
 sys.argv = ["smoothcert", "analyze", "--help"]

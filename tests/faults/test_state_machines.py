@@ -242,7 +242,8 @@ class Memories(RuleBasedStateMachine):
                 with memory._store.writing():
                     memory._refresh()
                     before = memory._last or str(memory.owner["id"])
-                    memory._store.add(Region.of(before, len(memory._regions) + 1, label, size, encode(x), {}))
+                    sealed = Region.of(before, len(memory._regions) + 1, label, size, encode(x), {"alpha": 0.001})
+                    memory._store.add(sealed)
                     die()
             die()
 

@@ -73,6 +73,24 @@ def test_what_the_draws_said_is_kept_beside_the_ruling(where: str, certified: Ce
         assert Certificate.from_json(json.loads(json.dumps(certificate.to_json()))) == certificate
 
 
+def test_an_answer_is_no_surer_than_the_region_that_gives_it(where: str, certified: Certified) -> None:
+    with Memory(where) as memory:
+        assert memory.insert(point(0, 0), certified(1, 1.0, alpha=0.3)).alpha == 0.3
+    with Memory(where) as memory:  # one that knows regions from the store alone
+        over = memory.insert(point(0.25, 0), certified(2, 3.0))
+        assert (over.overruled, over.alpha) == (True, 0.3)
+        assert "wrong with probability at most 0.3" in str(over)
+        assert memory.insert(point(0.5, 0), certified(ABSTAIN, 0.0)).alpha == 0.3
+        assert memory.insert(point(-0.25, 0), certified(1, 0.1)).alpha == 0.3
+        assert memory.insert(point(5, 0), certified(2, 0.5)).alpha == 0.001
+        further = memory.insert(point(0.9, 0), certified(1, 2.0))  # by its own draws
+        assert (further.radius, further.alpha) == (2.0, 0.001)
+        less = memory.insert(point(5.1, 0), certified(1, 0.1, alpha=0.3))
+        assert (less.overruled, less.alpha) == (True, 0.3), "nor surer than its own draws"
+    assert over.as_drawn().alpha == 0.001
+    assert Certificate.from_json(json.loads(json.dumps(over.to_json()))) == over
+
+
 def test_the_same_again_changes_nothing_and_says_the_same(where: str, certified: Certified) -> None:
     rng = np.random.default_rng(0)
     inputs = [(point(*rng.random(2)), certified(int(rng.integers(3)), float(rng.random() / 4))) for _ in range(40)]
@@ -311,7 +329,7 @@ def test_check_finds_regions_that_overlap(tmp_path: Path, certified: Certified) 
         last = list(memory.regions())[-1][0]
         store = SqliteStore(path)
         with store.writing():
-            store.add(Region.of(last.digest, 7, 1, 1.0, encode(point(0.5, 5)), {}))
+            store.add(Region.of(last.digest, 7, 1, 1.0, encode(point(0.5, 5)), {"alpha": 0.001}))
         store.close()
     memory = Memory(path)
     assert memory.check() == ["regions 6 and 7 are of the classes 0 and 1 and overlap"]

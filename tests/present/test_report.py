@@ -16,6 +16,7 @@ from typing import Any
 import numpy as np
 import pytest
 from PIL import Image
+from scipy import stats
 
 from smoothcert.analysis import Results, Settings, oracle, read, read_all
 from smoothcert.core.errors import InputError
@@ -89,6 +90,20 @@ def test_a_run_says_its_confidence_votes_and_reasons(make_run: Callable[..., Pat
     assert "40 of 100" in run["records"]["reason"][2], "an abstention says why"
     assert ["noise.sigma", "0.25"] in run["settings"]
     assert run["claims"] == "The certificates speak about one fixed smoothed classifier."
+
+
+def test_how_sure_a_run_is_of_each_input(make_run: Callable[..., Path], tmp_path: Path) -> None:
+    """Bounds of 100 votes at alpha 0.001, worked out by SciPy; shares are rounded up, bounds down."""
+    run = read(make_run("run", range(4), [100, 90, 70, 30]))
+    found = model(write_report([run, results("log")], tmp_path / "r.html"))["runs"]
+    bounds = [0.0] + [float(stats.beta.ppf(0.001, k, 101 - k)) for k in (70, 90, 100)]
+    certainty = found[0]["certainty"]
+    assert certainty["bounds"] == [math.floor(p * 10_000) / 10_000 for p in bounds]
+    assert [(one["p"], one["text"]) for one in certainty["below"]] == [
+        (p, f"{100 * sum(bound < p for bound in bounds) / 4:.1f}") for p in (0.5, 0.75, 0.9, 0.99)
+    ]
+    assert float(certainty["median"]) == math.floor(bounds[1] * 10_000) / 10_000
+    assert found[1]["certainty"] is None, "of the log nobody knows sigma"
 
 
 def test_warnings_come_along(make_run: Callable[..., Path], tmp_path: Path) -> None:

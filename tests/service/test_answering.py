@@ -10,12 +10,14 @@ import pytest
 import torch
 from serving import NOISE, SHAPE, SPEC, images, tensors
 
+from smoothcert.core.errors import InputError
 from smoothcert.engine import Smoothed
 from smoothcert.memory import Memory
 from smoothcert.models import build
 from smoothcert.procedures import Certificate, Fixed, Procedure
 from smoothcert.runs import ModelConfig
 from smoothcert.service.answering import Service
+from smoothcert.service.budget import DailyAnswers
 from smoothcert.service.errors import ClosingError, TurnedAwayError
 from smoothcert.service.journal import ServiceConfig
 from smoothcert.service.keys import KeyRing
@@ -124,6 +126,42 @@ def test_what_cannot_be_written_is_not_answered(tmp_path: Path) -> None:
         assert lines(tmp_path) == 0
         assert running.ask(x, QUICK, client="a").future.result(60).receipt  # and cost nothing
     assert lines(tmp_path) == 1
+
+
+def test_who_looks_at_votes_and_leaves_has_paid(tmp_path: Path) -> None:
+    """Else a client looks at the votes of many inputs and lets only those be answered whose draws are lucky."""
+    x = tensors(images(3))
+    with service(tmp_path, most_answers=2) as running:
+        seen = threading.Event()
+        ticket = running.ask(x[0], LONG, client="a")
+        ticket.on_votes = lambda _: seen.set()
+        assert seen.wait(60)
+        ticket.leave()
+        running.ask(x[1], QUICK, client="a").future.result(60)
+        with pytest.raises(TurnedAwayError, match="all 2 answers"):
+            running.ask(x[2], QUICK, client="a")
+        running.ask(x[0], LONG, client="a").future.result(60)  # the same question, so the same draws: paid for already
+
+
+def test_questions_are_paid_for_once_a_day() -> None:
+    budget = DailyAnswers(1)
+    for question in "xyz":
+        budget.spend("a", question)
+        budget.spend("a", question)  # it has the same draws
+        budget.spend("b", question)
+        with pytest.raises(TurnedAwayError, match="all 1 answers"):
+            budget.spend("a", "another")
+        for client in "ab":
+            budget.give_back(client, question)
+
+
+def test_nobody_puts_a_doubtful_region_into_the_memory_of_all(tmp_path: Path) -> None:
+    with Memory(tmp_path / "m.sqlite") as memory, service(tmp_path / "a", memory) as running:
+        with pytest.raises(InputError, match=r"alpha must be at most 0\.001 here, got 0\.5"):
+            running.prepare(Fixed(n=500, alpha=0.5))
+        running.prepare(Fixed(n=500, alpha=0.0001))
+    with service(tmp_path / "b") as running:
+        running.prepare(Fixed(n=500, alpha=0.5))
 
 
 def test_two_servers_on_one_memory_never_give_two_answers_for_one_region(tmp_path: Path, postgres: str) -> None:

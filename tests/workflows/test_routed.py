@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+import math
 import re
 from collections.abc import Callable
 from pathlib import Path
@@ -247,6 +248,21 @@ def test_levels_that_sum_to_more_are_found(run: sc.Run, tmp_path: Path) -> None:
             writer.append(record)
     found = sc.Run.open(other.path).verify()
     assert "the router has alpha 0.001 and the members 0.0005: more than 0.001" in str(found)
+
+
+@pytest.mark.parametrize("level", [math.nan, math.inf, -1.0])
+def test_levels_that_cannot_be_are_found(run: sc.Run, tmp_path: Path, level: float) -> None:
+    """JSON of Python knows numbers that are none."""
+    routing = run.config.routing
+    assert routing is not None
+    strange = dataclasses.replace(routing, member_procedure=dict(routing.member_procedure) | {"alpha": level})
+    other = sc.Run.start(tmp_path / "run", dataclasses.replace(run.config, routing=strange))
+    with other.writing() as writer:
+        for record in run.records():
+            writer.append(record)
+    found = sc.Run.open(other.path).verify()
+    assert "the levels of the router and of the members are none that can be" in str(found)
+    assert found.holding == 0
 
 
 @pytest.mark.parametrize("radius", [1.0, 3.0], ids=["honest", "forged"])

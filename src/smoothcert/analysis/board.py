@@ -30,6 +30,9 @@ FEWEST = 20
 OF_PACKAGED = {"mnist500": 20}
 """Packaged data sets that are every so many-th image of a test set."""
 
+OTHER_IMAGES = ("mnist-binary",)
+"""Data sets that have the labels of a test set, in its order, and other images."""
+
 _JEONG_SHIN = "Jeong & Shin 2020, Consistency regularization for certified robustness, public logs"
 _SMOOTHMIX = "Jeong et al. 2021, SmoothMix, public logs (best setting of each sigma)"
 _CATRS = "Jeong, Kim & Shin 2023, Confidence-aware training of smoothed classifiers (CAT-RS), public logs"
@@ -73,7 +76,9 @@ class PublishedLog:
             )
             for index in chosen
         )
-        settings = Settings(source=self.source, norm="l2", alpha=0.001, note=ROUNDED.format(digits=3))
+        settings = Settings(
+            source=self.source, log_sigma=self.sigma, norm="l2", alpha=0.001, note=ROUNDED.format(digits=3)
+        )
         return Results(self.name, records, len(records), settings)
 
 
@@ -103,6 +108,12 @@ def published(data: str | None = None) -> list[PublishedLog]:
 def data_of(results: Results) -> str:
     """The data set that a run is about, told by its labels; refused if it is none of those with published logs."""
     names = [name.removeprefix("labels/") for name in _arrays() if name.startswith("labels/")]
+    about = results.settings.data
+    if about is not None and (about.name in OTHER_IMAGES or about.preprocessing):
+        raise InputError(
+            f"{results.name} is about other images than the published logs, though they have the same labels "
+            f"({about.name}{', resized or cropped' if about.preprocessing else ''}); certify the official test images"
+        )
     for name in names:
         labels = _arrays()[f"labels/{name}"]
         if len(results.records) >= FEWEST and all(

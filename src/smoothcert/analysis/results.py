@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
@@ -20,6 +21,9 @@ from smoothcert.runs.evaluations import evaluations
 from smoothcert.runs.record import REST
 
 MOST_DRAWS = 2**53  # beyond it a count is no longer exact as a float, and no machine gets there
+
+SIGMA_IN_NAME = re.compile(r"(?:sigma|noise)[_=-]?([0-9]*\.[0-9]+)", re.I)
+MOST_SIGMAS = 6.0  # no log has as many draws as a larger radius takes, 1e9 and more
 
 NOT_CLAIMED = {
     Scope.MEMORY: "hold for the classifier that answers through its memory; they do not claim anything about the "
@@ -79,8 +83,16 @@ def read(path: str | Path) -> Results:
     if not path.is_file():
         raise InputError(f"{path} does not exist; give a run folder or a TSV log")
     log = read_log(path)
-    settings = Settings(source="public log", note=log.note)
+    settings = Settings(source="public log", log_sigma=_sigma_in(path.name, log.records), note=log.note)
     return Results(name.removesuffix(".tsv"), log.records, settings=settings, warnings=log.warnings)
+
+
+def _sigma_in(name: str, records: Sequence[Record]) -> float | None:
+    """The sigma that the name of a log says, as in cohen_sigma0.25.tsv, where the radii can be of it."""
+    said = SIGMA_IN_NAME.findall(name)
+    if len(said) != 1 or not float(said[0]) > 0:
+        return None
+    return float(said[0]) if max(record.radius for record in records) <= MOST_SIGMAS * float(said[0]) else None
 
 
 def read_all(paths: Sequence[str | Path]) -> list[Results]:

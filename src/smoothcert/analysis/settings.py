@@ -17,6 +17,7 @@ class Settings:
     """None: not known, or there is none. Descriptions (noise, procedure, ...) are as they stand in `run.json`."""
 
     source: str | None = None  # where they are from, if from no run of ours
+    log_sigma: float | None = None  # of a public log, as its name or the user says: logs do not hold it
     data: DataConfig | None = None
     model: ModelConfig | None = None
     classifier: Mapping[str, Any] | None = None

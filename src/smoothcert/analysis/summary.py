@@ -12,6 +12,7 @@ from typing import Any
 from smoothcert.analysis import measures
 from smoothcert.analysis.draw_savings import DrawSavings, draw_savings
 from smoothcert.analysis.envelope import UpperEnvelope, upper_envelope
+from smoothcert.analysis.hardness import Hardness, hardness
 from smoothcert.analysis.logs import LARGEST
 from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.results import Results, subset_warnings
@@ -44,6 +45,7 @@ class Row:
     seconds_interval: Interval | None
     savings: DrawSavings | None  # None: nothing to compare with
     settings: Settings
+    hardness: Hardness | None = None  # what the ACR hides; None: nothing is known of p_A
     unlabelled: bool = False  # nobody knows the truth: accuracies are of certified inputs, right or not
 
     @property
@@ -71,6 +73,7 @@ class Row:
             "accuracy": [measures.share_json(s, r) for r, s in zip(radii, self.accuracy, strict=True)],
             "abstentions": self.abstentions.to_json(),
             "savings": None if self.savings is None else self.savings.to_json(),
+            "hardness": None if self.hardness is None else self.hardness.to_json(),
             "total_draws": self.total_draws,
             "total_seconds": self.total_seconds,
             "settings": self.settings.to_json(),
@@ -203,6 +206,7 @@ def _row(result: Results, radii: Sequence[float], seed: int, others: Sequence[Re
         seconds_interval=_cost_interval([record.seconds for record in result.records], seed),
         savings=None if result.settings.oracle else draw_savings(result, others, against),
         settings=result.settings,
+        hardness=hardness(result),
         unlabelled=result.unlabelled,
     )
 

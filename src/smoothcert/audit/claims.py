@@ -224,6 +224,8 @@ def _ruled(certificate: Certificate) -> Iterator[tuple[str, str]]:
     said = certificate.from_draws
     if said is None:
         return
+    if said.alpha is not None and not said.alpha < certificate.alpha:
+        yield "alpha", f"alpha is {certificate.alpha!r}, and that of the draws is {said.alpha!r}, which is not smaller"
     if certificate.abstained == (said.region is not None):
         yield "memory", f"class {certificate.label} is claimed, and the region that answers so is {said.region}"
     elif certificate.abstained and said.label != ABSTAIN and said.cut_by is None:

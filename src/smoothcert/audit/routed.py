@@ -57,8 +57,8 @@ def check_routing(run: Run) -> Iterator[Finding]:
     if routing is None:
         return
     levels = [part.get("alpha") for part in (routing.router_procedure, routing.member_procedure)]
-    if not all(isinstance(level, float) for level in (*levels, config.alpha)):
-        yield Finding("alpha", "the levels of the router and of the members are no numbers")
+    if not all(isinstance(level, float) and 0 < level < 1 for level in (*levels, config.alpha)):
+        yield Finding("alpha", "the levels of the router and of the members are none that can be")
     elif sum(Fraction(level or 0) for level in levels) > Fraction(config.alpha or 0):
         sentence = f"the router has alpha {levels[0]!r} and the members {levels[1]!r}: more than {config.alpha!r}"
         yield Finding("alpha", sentence)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 
@@ -15,6 +15,7 @@ from smoothcert.cli import (
     compare,
     demo,
     ensemble,
+    figure,
     memory,
     model,
     predict,
@@ -71,6 +72,11 @@ for _part in (ensemble.make, ensemble.rank, ensemble.weights, ensemble.plan):
     _ensemble.command(cls=ListingCommand, epilog=examples(f"ensemble {_part.__name__}"))(command(_part))
 app.add_typer(_ensemble, name="ensemble")
 
+_figure = typer.Typer(help="Figures of the theory, of noise and of trainings.", no_args_is_help=True)
+for _shown in (figure.members, figure.radius, figure.stages, figure.noise, figure.progress):
+    _figure.command(cls=ListingCommand, epilog=examples(f"figure {_shown.__name__}"))(command(_shown))
+app.add_typer(_figure, name="figure")
+
 _memory = typer.Typer(help="Look into a memory of certified regions.", no_args_is_help=True)
 for _look in (memory.info, memory.check, memory.export):
     _memory.command(cls=ListingCommand, epilog=examples(f"memory {_look.__name__}"))(command(_look))
@@ -119,6 +125,24 @@ LISTED = {"--radius": _is_number, "--input": _is_value}
 """Options that take several values in a row, and what can be one."""
 
 
+def _show_help(arguments: list[str]) -> bool:
+    """Print what `COMMAND [COMMAND] --help` asks for, and nothing else, without parsing: that would load pydantic."""
+    *names, last = arguments or [""]
+    if last not in HELP["help_option_names"]:
+        return False
+    found: Any = typer.main.get_command(app)
+    context = found.context_class(found, info_name="smoothcert", **HELP)
+    for name in names:
+        found = getattr(found, "commands", {}).get(name)
+        if found is None:
+            return False
+        context = found.context_class(found, info_name=name, parent=context)
+    print(found.get_help(context))
+    return True
+
+
 def main() -> None:
     """The entry point of `smoothcert`."""
-    app(args=repeat_options(sys.argv[1:]))
+    arguments = repeat_options(sys.argv[1:])
+    if not _show_help(arguments):
+        app(args=arguments)

@@ -31,6 +31,7 @@ def analyze(
     oracle: Annotated[bool, option("Add the best of each input, chosen knowing the truth.", "--oracle")] = False,
     against: Annotated[Path | None, option("Run that draws and time are saved against. Default: fixed n.")] = None,
     seeds: Annotated[bool, option("Add mean and deviation of runs that differ in seed.", "--seeds")] = False,
+    log_sigma: Annotated[float | None, option("Sigma of public logs whose name does not say it, for p_A.")] = None,
     figure: o.Figure = None,
     kind: Annotated[str | None, option("Of the figure: {figures}. Default: curves.")] = None,
     markdown: Annotated[bool, option("Print a Markdown table.", "--markdown")] = False,
@@ -38,13 +39,13 @@ def analyze(
     csv: Annotated[bool, option("Print a CSV table.", "--csv")] = False,
     as_json: o.AsJson = False,
 ) -> None:
-    """Print certified accuracy at radii, ACR, abstentions and cost, each with a 95% interval."""
+    """Print certified accuracy at radii, ACR, abstentions, hard inputs and cost, each with a 95% interval."""
     from smoothcert.workflows import analyze as workflow
 
     form = _format({"markdown": markdown, "latex": latex, "csv": csv, "json": as_json})
     found = workflow.analyze(
         sources, radii=o.numbers(radii), shared=shared, alpha=alpha, n=n, envelope=envelope, oracle=oracle,
-        against=against, seeds=seeds, figure=figure, kind=kind,
+        against=against, seeds=seeds, log_sigma=log_sigma, figure=figure, kind=kind,
     )  # fmt: skip
     _print(found.summary, form, figure)
     for skipped in found.skipped:
@@ -62,15 +63,17 @@ def _format(wanted: dict[str, bool]) -> str:
 
 
 def _print(summary: Summary, form: str, figure: Path | None) -> None:
-    from smoothcert.present import rich_table
-    from smoothcert.workflows.analyze import table_text
+    from smoothcert.workflows.analyze import table_text, terminal_tables
 
     if form == "json":
         say_json(summary.to_json())
     elif form != "terminal":
         say(table_text(summary, form), end="\n" if form == "markdown" else "")
     else:
-        show(rich_table(summary))
+        for number, table in enumerate(terminal_tables(summary)):
+            if number:
+                say("")
+            show(table)
         for cost in summary.costs:
             show(cost)
         for note in summary.notes:

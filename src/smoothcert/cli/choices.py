@@ -14,6 +14,7 @@ import smoothcert
 
 REGISTRIES = {
     "{figures}": ("smoothcert.present.figures", "FIGURES"),
+    "{member_figures}": ("smoothcert.present.figures", "MEMBER_FIGURES"),
     "{noises}": ("smoothcert.noise", "NOISES"),
     "{aggregations}": ("smoothcert.models.ensembles", "AGGREGATIONS"),
     "{datasets}": ("smoothcert.datasets", "READERS"),

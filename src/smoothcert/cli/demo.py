@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import Annotated
 
@@ -25,7 +26,7 @@ def demo(
     from smoothcert.workflows import demo as workflow
     from smoothcert.workflows.terminal import terminal_observer
 
-    show = workflow.Demo(out, limit=limit, n=n, seed=seed, device=device)
+    show = workflow.Demo(out, limit=limit, n=n, seed=seed, device=device, command=("smoothcert", *sys.argv[1:]))
     say(f"The model: {show.about}")
     with terminal_observer() as observer:
         say(f"1. The largest radius that {n} draws of each of {limit} test images prove, with 99.9% confidence")

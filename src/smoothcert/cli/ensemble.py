@@ -67,7 +67,7 @@ def rank(
     from smoothcert.workflows import ensemble as workflow
     from smoothcert.workflows.ensemble_tables import ranking_table
 
-    held = _hold_out(data, split, start, every, limit, noise, sigma, data_root)
+    held = hold_out(data, split, start, every, limit, noise, sigma, data_root)
     options = {} if k is None else {"k": k}
     found = workflow.rank(model, held, draws=draws, seed=seed, out=out, aggregation=aggregation, options=options)
     content = {"order": found.order, "accuracy": found.accuracy, "members": [str(path) for path in model]}
@@ -85,7 +85,7 @@ def weights(
     from smoothcert.workflows import ensemble as workflow
     from smoothcert.workflows.ensemble_tables import weights_table
 
-    held = _hold_out(data, split, start, every, limit, noise, sigma, data_root)
+    held = hold_out(data, split, start, every, limit, noise, sigma, data_root)
     found = workflow.weights(
         model, held, method=method, at=at, signed=signed, seed=seed, out=out, aggregation=aggregation
     )
@@ -115,16 +115,17 @@ def plan(
     from smoothcert.workflows import ensemble as workflow
     from smoothcert.workflows.ensemble_tables import plan_table
 
-    counts = _whole(sizes)
-    held = _hold_out(data, split, start, every, limit, "gaussian", sigma, data_root)
+    counts = whole_numbers(sizes, "--sizes")
+    held = hold_out(data, split, start, every, limit, "gaussian", sigma, data_root)
     found = workflow.plan(model, held, sizes=counts, draws=draws, n=n, alpha=alpha, seed=seed)
     _say(plan_table(found), found.to_json(), as_json=as_json)
     say(f"note: {found.note}", err=True)
 
 
-def _hold_out(
+def hold_out(
     data: str, split: str, start: int, every: int, limit: int | None, noise: str, sigma: float | None, root: Path | None
 ) -> HoldOut:
+    """Which inputs may settle an ensemble, as the command line says it."""
     from smoothcert.datasets import Subset
     from smoothcert.workflows.choices import NoiseChoice
     from smoothcert.workflows.ensemble import HoldOut
@@ -145,8 +146,9 @@ def _say(table: FittingTable, content: dict[str, Any], *, as_json: bool) -> None
         show(table)
 
 
-def _whole(sizes: str) -> list[int]:
-    numbers = o.numbers(sizes, "--sizes") or []
+def whole_numbers(text: str, name: str) -> list[int]:
+    """The value of an option that takes several whole numbers."""
+    numbers = o.numbers(text, name) or []
     if not all(number.is_integer() for number in numbers):
-        raise InputError(f"--sizes must be whole numbers, as in 1,2,5, got {sizes!r}")
+        raise InputError(f"{name} must be whole numbers, as in 1,2,5, got {text!r}")
     return [int(number) for number in numbers]

@@ -58,6 +58,24 @@ EXAMPLES = {
         "ensemble plan --model a.safetensors --model b.safetensors --data cifar10",
         "ensemble plan --model a.safetensors --model b.safetensors --data cifar10 --sizes 1,5,50 --n 10000",
     ),
+    "figure members": (
+        "figure members margins --model a.safetensors --model b.safetensors --data cifar10 --out margins.png",
+        "figure members covariance --model a.safetensors --model b.safetensors --model c.safetensors --data cifar10 "
+        "--out covariance.png",
+    ),
+    "figure radius": ("figure radius --out radius.png", "figure radius --sigma 0.5 --p 0.7,0.9,0.99 --out radius.pdf"),
+    "figure stages": (
+        "figure stages --out stages.png",
+        "figure stages --radius 0.5 --sigma 0.5 --stages 1000,120000 --alpha 0.001 --beta 0.001,0.1 --out stages.svg",
+    ),
+    "figure noise": (
+        "figure noise runs/d --out noise.png",
+        "figure noise runs/d --rows 5 --data photos --out noise.pdf",
+    ),
+    "figure progress": (
+        "figure progress nets/macer nets/advmacer --data cifar10 --every 20 --runs runs/progress --out progress.png",
+        "figure progress nets/a --data mnist5k --limit 50 --n 200 --runs runs/progress --out progress.png",
+    ),
     "memory info": ("memory info regions.sqlite", "memory info postgresql://me@host/regions --json"),
     "memory check": ("memory check regions.sqlite", "memory check regions.sqlite --json"),
     "memory export": (

@@ -28,12 +28,15 @@ import hashlib
 import sys
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from importlib.metadata import EntryPoint, entry_points
 from pathlib import Path
 from types import ModuleType
+from typing import TYPE_CHECKING
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import all_or_nothing
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "smoothcert"
 _LOADED: dict[str, Plugin] = {}  # by digest
@@ -101,6 +104,8 @@ def load_contents(contents: Iterable[tuple[Plugin, bytes]]) -> None:
 
 def load_entry_points() -> None:
     """Load what installed packages offer under the entry-point group `smoothcert`; each once."""
+    from importlib.metadata import entry_points  # noqa: PLC0415 (help of a command comes sooner without it)
+
     for point in entry_points(group=GROUP):
         if point in _ENTERED:
             continue

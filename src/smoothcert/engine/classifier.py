@@ -122,8 +122,9 @@ def _require_same(once: Tensor, again: Tensor, when: str) -> None:
         raise InputError(
             f"model is not a fixed function: the same inputs got score differences {gap:.3g} apart {when}; {advice}"
         )
-    moved = int((once.argmax(dim=1) != again.argmax(dim=1)).sum())
-    if moved > MOST_MOVED * len(once):
+    other = once.argmax(dim=1) != again.argmax(dim=1)
+    moved = int(other.sum())
+    if moved > MOST_MOVED * len(once) or bool((other & ~_near_ties(once)).any()):
         raise InputError(
             f"model is not a fixed function: {moved} of {len(once)} equal inputs got another vote {when}; {advice}, "
             "or give it scores that are not lost in rounding"
@@ -131,7 +132,8 @@ def _require_same(once: Tensor, again: Tensor, when: str) -> None:
 
 
 MOST_MOVED = 1 / 16
-"""Of votes, by rounding: near ties are rare. Where they are not, scores are so large that rounding is all there is."""
+"""Of votes, by rounding, and only of near ties, which are rare. Else scores are so large that rounding decides, and
+what looks at other rows may hide in it."""
 
 
 def same_scores(once: Tensor, again: Tensor) -> bool:
@@ -143,13 +145,27 @@ def same_scores(once: Tensor, again: Tensor) -> bool:
     be masked with a huge number; all of it without what is added to every class, which would hide the rest.
     """
     a = once.double()
+    unit = torch.finfo(once.dtype).eps if once.is_floating_point() else 0.0
+    telling, spread = _sizes(a)
+    allowed = 1e-3 * telling + 2.0**-16 * spread + 4 * unit * (a.abs() + a.amax(dim=1, keepdim=True).abs())
+    return bool((_changes(once, again).abs() <= allowed).all())  # not if one is not a number
+
+
+def _sizes(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Of scores (B, C): what tells classes apart, and how far scores spread."""
     ranked = a.sort(dim=1, descending=True).values
     gaps = (ranked[:, :1] - ranked[:, 1:]).median(dim=0).values  # (C - 1,) ascending
     telling = gaps[gaps > 0][:1].sum()  # 0 if all classes have one score
     spread = (a - a.median(dim=1, keepdim=True).values).abs().median()
-    unit = torch.finfo(once.dtype).eps if once.is_floating_point() else 0.0
-    allowed = 1e-3 * telling + 2.0**-16 * spread + 4 * unit * (a.abs() + ranked[:, :1].abs())
-    return bool((_changes(once, again).abs() <= allowed).all())  # not if one is not a number
+    return telling, spread
+
+
+def _near_ties(scores: Tensor) -> Tensor:
+    """Rows whose two first classes are hardly told apart, (B,), beside what tells them apart in other rows."""
+    a, unit = scores.double(), torch.finfo(scores.dtype).eps if scores.is_floating_point() else 0.0
+    telling, spread = _sizes(a)
+    first, second = a.topk(2, dim=1).values.unbind(dim=1)
+    return first - second <= 1e-3 * telling + (2.0**-16 + 8 * unit) * spread
 
 
 def _changes(once: Tensor, again: Tensor) -> Tensor:

@@ -22,7 +22,7 @@ from smoothcert.memory.overlaps import overlaps
 from smoothcert.memory.owner import belonging, new_owner, refuse_other
 from smoothcert.memory.postgres import PostgresStore
 from smoothcert.memory.rule import Neighbour, decide
-from smoothcert.memory.ruled import about, ruled
+from smoothcert.memory.ruled import about, behind_alpha, ruled
 from smoothcert.memory.sqlite import SqliteStore
 from smoothcert.memory.store import ConnectionLostError, Region, Store
 from smoothcert.procedures import Certificate, Scope
@@ -64,6 +64,7 @@ class Memory:
         self._owner = self._store.owner()
         self._index: Index | None = None
         self._last = ""  # the digest of the last region in the index
+        self._alphas: dict[int, float] = {}  # of the draws behind each region
 
     @property
     def name(self) -> str:
@@ -131,7 +132,8 @@ class Memory:
             ruling = decide(certificate.label, certificate.radius, near)
             region = len(self._regions) + 1 if ruling.store else ruling.inside
             # Before anything is stored: what cannot be said must not be kept.
-            answer = ruled(certificate, ruling, region, {n.region: n.label for n in near})
+            behind = certificate.alpha if ruling.store or region is None else self._alphas[region]
+            answer = ruled(certificate, ruling, region, {n.region: n.label for n in near}, behind)
             if region is not None and ruling.store:
                 values = (region, ruling.label, ruling.radius, encode(one), about(certificate))
                 self._store.add(Region.of(self._last or self._id, *values))
@@ -232,6 +234,7 @@ class Memory:
 
         def take() -> None:
             inputs = decode([region.input for region in waiting], self._dim)
+            self._alphas |= {region.id: behind_alpha(region.about) for region in waiting}
             index.add(inputs, [region.label for region in waiting], [region.radius for region in waiting])
             self._last = waiting[-1].digest
             waiting.clear()

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Mapping
 from typing import Any
 
+from smoothcert.core.errors import InputError
 from smoothcert.memory.rule import Ruling
 from smoothcert.procedures import Certificate, FromDraws, Scope
+from smoothcert.procedures.from_draws import is_number
 from smoothcert.stats.rounding import down
 
 WHOLE = 1e15  # from here on floats have no decimals to round
@@ -27,10 +30,28 @@ def about(certificate: Certificate) -> dict[str, Any]:
     }
 
 
-def ruled(old: Certificate, ruling: Ruling, region: int | None, classes: Mapping[int, int]) -> Certificate:
-    """The certificate as the memory has it, with a reason that says what changed; `classes` are those of regions."""
-    said = FromDraws(old.label, old.radius, old.reason, region, ruling.cut_by)
+def behind_alpha(content: str) -> float:
+    """The allowed probability that the certificate behind a region is false, from what is kept of it (`about`)."""
+    try:
+        alpha = json.loads(content)["alpha"]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        alpha = None
+    if not is_number(alpha) or not 0 < alpha < 1:
+        raise InputError("memory is damaged: a region in it does not say how sure it is; run memory check")
+    return float(alpha)
+
+
+def ruled(
+    old: Certificate, ruling: Ruling, region: int | None, classes: Mapping[int, int], alpha: float
+) -> Certificate:
+    """The certificate as the memory has it, with a reason that says what changed.
+
+    `classes` are those of regions; `alpha` is of the draws behind the region that answers.
+    """
+    own = None if alpha <= old.alpha else old.alpha
+    said = FromDraws(old.label, old.radius, old.reason, region, ruling.cut_by, own)
     new = dataclasses.replace(old, label=ruling.label, radius=ruling.radius, scope=Scope.MEMORY, from_draws=said)
+    new = dataclasses.replace(new, alpha=max(alpha, old.alpha))
     reason = old.reason
     if new.overruled:
         reason = f"region {region} of class {new.label} contains it and answers; the draws said {old.label}: {reason}"

@@ -12,6 +12,7 @@ from smoothcert.present.figures import (
     sigma_histogram,
     training_curves,
 )
+from smoothcert.present.hardness_table import hardness_table
 from smoothcert.present.tables import markdown, rich_table
 
 __all__ = [
@@ -21,6 +22,7 @@ __all__ = [
     "comparison_table",
     "draws_by_votes",
     "draws_saved",
+    "hardness_table",
     "latex",
     "markdown",
     "radius_accuracy",

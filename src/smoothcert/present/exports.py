@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from smoothcert.analysis.envelope import UpperEnvelope
 from smoothcert.analysis.seeds import Average
 from smoothcert.analysis.summary import Row, Summary
+from smoothcert.present.hardness_table import TITLES, hardness_cells, hardness_latex, has_hardness
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends, radius_title
 from smoothcert.stats.rounding import down, percent, up
 
@@ -25,7 +26,8 @@ def latex(summary: Summary) -> str:
     """The summary as a LaTeX table in the papers' layout; needs `\\usepackage{booktabs}`.
 
     One line per result: ACR and certified accuracy in percent at each radius, rounded down, the largest of each column
-    in bold. The caption says how far the intervals reach, and whatever keeps the rows from being compared.
+    in bold. The caption says how far the intervals reach, and whatever keeps the rows from being compared. A second
+    tabular has how many inputs are hard, where that is known.
     """
     rivals = [row for row in summary.rows if not row.settings.oracle]
     columns = [[row.acr for row in rivals]]
@@ -46,21 +48,26 @@ def latex(summary: Summary) -> str:
         lines += [r"\midrule", _line(_envelope(summary.envelope))]
     if summary.averages:
         lines += [r"\midrule", *(_line(_average(average)) for average in summary.averages)]
-    return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}"]) + "\n"
+    lines += [r"\bottomrule", r"\end{tabular}"]
+    if has_hardness(summary):
+        lines += hardness_latex([[_escaped(row.name), *hardness_cells(row.hardness)] for row in summary.rows])
+    return "\n".join([*lines, r"\end{table}"]) + "\n"
 
 
 def comma_separated(summary: Summary) -> str:
     """The summary as CSV: one line per result, every number with the ends of its interval in columns of their own.
 
     Accuracies are in percent, and draws and seconds per input. Averages over seeds have a column `sd`, and no interval;
-    nor has the upper envelope. Where a radius was not asked the cell is empty. Full precision is in the JSON.
+    nor has the upper envelope. Where a radius was not asked the cell is empty. What is known of hard inputs has the
+    last columns. Full precision is in the JSON.
     """
     ends = ["low", "high", *(["sd"] if summary.averages else [])]
     numbers = ["ACR", *(f"% at {radius_title(radius)}" for radius in summary.radii)]
     out = io.StringIO()
     writer = csv.writer(out, lineterminator="\n")
     columns = [name for number in numbers for name in (number, *(f"{number} {end}" for end in ends))]
-    writer.writerow(["name", "noise", "norm", "inputs", "subset", *columns, "% abstained", "draws", "seconds"])
+    hard = [("% " if "<" in title else "") + title for title in TITLES] if has_hardness(summary) else []
+    writer.writerow(["name", "noise", "norm", "inputs", "subset", *columns, "% abstained", "draws", "seconds", *hard])
     blank = [""] if summary.averages else []
     for row in summary.rows:
         cells = [row.name, row.noise or "", row.norm or "", str(row.inputs), row.subset]
@@ -69,19 +76,20 @@ def comma_separated(summary: Summary) -> str:
             known = ["", "", ""] if share is None else [percent(share.value), *percent_ends(share.interval)]
             cells += [*known, *blank]
         costs = ["" if x is None else f"{x:.6g}" for x in (row.mean_draws, row.mean_seconds)]
-        writer.writerow([*cells, percent(row.abstentions.value, ceiling=True), *costs])
+        cells += [percent(row.abstentions.value, ceiling=True), *costs]
+        writer.writerow([*cells, *(hardness_cells(row.hardness) if hard else [])])
     if summary.envelope is not None:
         numbers = [down(summary.envelope.acr, RADIUS_DIGITS)]
         numbers += ["" if share is None else percent(share.value) for share in summary.envelope.accuracy]
         cells = [cell for number in numbers for cell in (number, "", "", *blank)]
-        writer.writerow([summary.envelope.name, *[""] * 4, *cells, "", "", ""])
+        writer.writerow([summary.envelope.name, *[""] * 4, *cells, "", "", "", *[""] * len(hard)])
     for average in summary.averages:
         cells = [average.title, *[""] * 4]
         cells += [down(average.acr.mean, RADIUS_DIGITS), "", "", up(average.acr.deviation, RADIUS_DIGITS)]
         for at in average.accuracy:
             known = ["", "", "", ""]
             cells += known if at is None else [percent(at.mean), "", "", percent(at.deviation, ceiling=True)]
-        writer.writerow([*cells, "", "", ""])
+        writer.writerow([*cells, "", "", "", *[""] * len(hard)])
     return out.getvalue()
 
 
@@ -118,6 +126,10 @@ def _caption(summary: Summary) -> str:
     ends = [f"{up(max(reach_acr), RADIUS_DIGITS)} of ACR"]
     ends += [f"{percent(max(reach), ceiling=True)} points of accuracy"] if reach else []
     sentences.append(f"95\\% intervals reach at most {' and '.join(ends)} to either side.")
+    if has_hardness(summary):
+        sentences.append(
+            "Below: hard inputs, by the lower bound of $p_A$ (0 where wrong), and the ACR of the harder half."
+        )
     if any(share is None for row in summary.rows for share in row.accuracy):
         sentences.append(f"{NOT_ASKED}: not asked.")
     if summary.envelope is not None:

@@ -14,6 +14,7 @@ from smoothcert.analysis.measures import Interval, Share
 from smoothcert.analysis.seeds import Average, MeanAndDeviation
 from smoothcert.analysis.summary import Row, Summary
 from smoothcert.present.fitting import Column, FittingTable
+from smoothcert.present.hardness_table import hardness_markdown, has_hardness
 from smoothcert.stats.rounding import down, percent, up
 
 RADIUS_DIGITS = 4
@@ -55,6 +56,7 @@ def markdown(summary: Summary) -> str:
         shares = [_average_share(at) for at in average.accuracy]
         lines.append(_line([average.title, "", "", _average_acr(average), *shares, "", "", ""]))
     lines += ["", f"{_caption(summary)} Draws and seconds are per input."]
+    lines += ["", *hardness_markdown(summary)] if has_hardness(summary) else []
     lines += [f"\n{cost}." for cost in summary.costs]
     lines += [f"\n**Warning.** {warning}" for warning in summary.warnings]
     lines += [f"\nNote: {note}." for note in summary.notes]

@@ -106,7 +106,8 @@ class Certificate(Answered):
 
     With the scope "memory" it is about whoever answers through that memory, from the insertion on: every query nearer
     than `radius` is answered with `label`, because it lies in a stored region. That much is certain; alpha is of the
-    draws, which said that the class at the centre of the region is the smoothed classifier's own.
+    draws, which said that the class at the centre of the region is the smoothed classifier's own: where another input's
+    region answers, the larger one of both.
     """
 
     radius: float
@@ -128,7 +129,9 @@ class Certificate(Answered):
         said = self.from_draws
         if said is None:
             return self
-        return replace(self, label=said.label, radius=said.radius, reason=said.reason, scope=Scope.OWN, from_draws=None)
+        alpha = self.alpha if said.alpha is None else said.alpha
+        drawn = replace(self, label=said.label, radius=said.radius, reason=said.reason, alpha=alpha)
+        return replace(drawn, scope=Scope.OWN, from_draws=None)
 
     @property
     def drawn_label(self) -> int:
@@ -194,7 +197,7 @@ class Certificate(Answered):
         """Plain JSON; floats keep full precision."""
         out = super().to_json() | {"decisions": [asdict(decision) for decision in self.decisions]}
         said, route = out.pop("from_draws"), out.pop("route")
-        out |= {} if said is None else {"from_draws": asdict(said)}
+        out |= {} if said is None else {"from_draws": said.to_json()}
         return out if route is None else out | {"route": route.to_json()}
 
     @classmethod

@@ -41,6 +41,10 @@ class Claim(Protocol):
         """In which its radius is measured."""
 
     @property
+    def p_lower(self) -> float:
+        """The lower bound of p_A that the draws show."""
+
+    @property
     def decisions(self) -> tuple[Decision, ...]:
         """About given radii, where the procedure decides such."""
 
@@ -112,6 +116,7 @@ class StoredClaim:
     scope: Scope
     alpha: float
     norm: str
+    p_lower: float
     decisions: tuple[Decision, ...]
     from_draws: FromDraws | None
     line: Line
@@ -223,6 +228,7 @@ def _claim(content: Mapping[str, Any], line: Line, shared: SharedSettings) -> St
     values = shared.values
     alpha, norm = content.get("alpha", values.get("alpha")), content.get("norm", values.get("norm"))
     _check_number("alpha", alpha, most=1)
+    _check_number("p_lower", content["p_lower"], most=1)
     if type(norm) is not str:
         raise InputError(f"norm must be a text, got {norm!r}")
     decisions = tuple(_decision(one) for one in content["decisions"]) if content["decisions"] else ()
@@ -232,7 +238,7 @@ def _claim(content: Mapping[str, Any], line: Line, shared: SharedSettings) -> St
         raise InputError(f"scope is {scope.value!r}, which does not go with what the draws said: {said!r}")
     if said is not None:
         _check_number("radius of the draws", said.radius)
-    return StoredClaim(scope, alpha, norm, decisions, said, line, shared)
+    return StoredClaim(scope, alpha, norm, content["p_lower"], decisions, said, line, shared)
 
 
 def _decision(content: Mapping[str, Any]) -> Decision:

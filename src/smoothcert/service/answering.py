@@ -128,6 +128,9 @@ class Service:
         most = self._most_draws(procedure)
         if most > max(self.limits.draws, self._most_draws(self.procedure)):
             raise InputError(f"n asks for up to {most} draws, and this server makes at most {self.limits.draws}")
+        asked, own = (one.describe().get("alpha", 0.0) for one in (procedure, self.procedure))
+        if self._memory is not None and asked > own:
+            raise InputError(f"alpha must be at most {own:g} here, got {asked:g}: a memory answers others with it, too")
         if isinstance(self.smoothed, Routed):
             self.smoothed.check_reachable(self._example, procedure)
         else:
@@ -195,7 +198,7 @@ class Service:
                     raise TurnedAwayError(
                         f"{self.limits.queue} questions wait already; ask again in a moment", retry_after=1.0
                     )
-                self._budget.spend(client)
+                self._budget.spend(client, (key.hash, asked))
                 there = self._pending[(key.hash, asked)] = pending
             ticket = Ticket(there, self._leave, key.hash)
             there.tickets.append(ticket)
@@ -237,12 +240,15 @@ class Service:
                 answer = outcome or AnswerError("the question was given up")
         except Exception as error:  # a disk that is full, a database that is gone: the next one may fare better
             answer = error
+        question = (pending.key.hash, pending.asked)
         with self._lock:
-            if self._pending.get((pending.key.hash, pending.asked)) is pending:
-                del self._pending[(pending.key.hash, pending.asked)]
+            if self._pending.get(question) is pending:
+                del self._pending[question]
             tickets, pending.tickets = pending.tickets, []
+            asked_again = question in self._pending
         if not isinstance(answer, Answer):
-            self._budget.give_back(pending.client)
+            if (outcome is not None or not pending.votes) and not asked_again:  # else it is paid for (`DailyAnswers`)
+                self._budget.give_back(pending.client, question)
             self.metrics.answers.labels("failed" if tickets else "left").inc()
         for ticket in tickets:
             if not ticket.future.set_running_or_notify_cancel():

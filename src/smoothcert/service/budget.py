@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Hashable
 from datetime import UTC, datetime, timedelta
 
 from smoothcert.service.errors import TurnedAwayError
@@ -38,32 +38,37 @@ class Rate:
 
 
 class DailyAnswers:
-    """New answers of each client and day. What was answered before costs nothing: it is the same answer."""
+    """New questions of each client and day, each paid for once: asked again, it gets the same draws.
+
+    A question that was given up stays paid for if any of its votes could be seen. Else a client could look at the votes
+    of many inputs and let only the lucky ones be answered: each answer is false with probability at most alpha, but
+    among answers that were chosen by their votes more are false than that.
+    """
 
     def __init__(self, most: int | None, clock: Callable[[], datetime] = lambda: datetime.now(UTC)) -> None:
         self._most, self._clock, self._lock = most, clock, threading.Lock()
         self._day = clock().date()
-        self._spent: dict[str, int] = {}
+        self._spent: dict[str, set[Hashable]] = {}
 
-    def spend(self, client: str) -> None:
-        """One more answer, or a refusal."""
+    def spend(self, client: str, question: Hashable) -> None:
+        """One more question, or a refusal."""
         if self._most is None:
             return
         with self._lock:
             now = self._clock()
             if now.date() != self._day:
                 self._day, self._spent = now.date(), {}
-            if self._spent.get(client, 0) >= self._most:
+            spent = self._spent.setdefault(client, set())
+            if question not in spent and len(spent) >= self._most:
                 tomorrow = datetime.combine(now.date() + timedelta(days=1), datetime.min.time(), UTC)
                 raise TurnedAwayError(
                     f"all {self._most} answers of this client for today were given, and each may be false with "
                     "probability alpha; ask again tomorrow (UTC)",
                     retry_after=(tomorrow - now).total_seconds(),
                 )
-            self._spent[client] = self._spent.get(client, 0) + 1
+            spent.add(question)
 
-    def give_back(self, client: str) -> None:
-        """The answer was not made."""
+    def give_back(self, client: str, question: Hashable) -> None:
+        """Nothing was told of its votes."""
         with self._lock:
-            if self._spent.get(client, 0):
-                self._spent[client] -= 1
+            self._spent.get(client, set()).discard(question)

@@ -22,11 +22,12 @@ from smoothcert.noise import Noise
 
 MOST_COPIES = 16
 EFFORT = AttackEffort(steps=12, draws=32)
+ORDERS = {"l2": 2.0, "l1": 1.0, "linf": np.inf}
 
 
 @dataclass(frozen=True)
 class Perturbed:
-    """A PNG file, and how far it is from the first picture: l2, rounded up."""
+    """A PNG file, and how far it is from the first picture: in the norm of the noise, rounded up."""
 
     png: bytes
     distance: float
@@ -44,19 +45,25 @@ def noisy_copies(x: Tensor, noise: Noise, copies: int) -> bytes:
 
 
 def perturbed(x: Tensor, smoothed: Smoothed | Routed, size: float, how: str) -> Perturbed:
-    """An 8-bit picture about `size` away from x, (C, H, W), and no further unless rounding takes it there."""
+    """An 8-bit picture about `size` away from x, (C, H, W), and no further unless rounding takes it there.
+
+    In the norm of the noise, which is that of the radius: beside a radius in l1 a distance in l2 would mean nothing.
+    """
+    norm = smoothed.noise.norm
+    if norm not in ORDERS or (how == "attack" and norm != "l2"):
+        raise InputError(f"pictures are perturbed at random in {', '.join(ORDERS)}, by an attack in l2; this is {norm}")
     delta = _random_direction(x) if how == "random" else _attack(x, _answering(x, smoothed), size)
-    levels = _levels(_reach(x, delta, size) if how == "random" else x + delta)
+    levels = _levels(_reach(x, delta, size, ORDERS[norm]) if how == "random" else x + delta)
     gap = levels.astype(np.float64) / 255 - x.numpy().astype(np.float64)
-    return Perturbed(_png(levels), float(np.nextafter(np.linalg.norm(gap.ravel()), np.inf)))
+    return Perturbed(_png(levels), float(np.nextafter(np.linalg.norm(gap.ravel(), ORDERS[norm]), np.inf)))
 
 
-def _reach(x: Tensor, direction: Tensor, size: float) -> Tensor:
+def _reach(x: Tensor, direction: Tensor, size: float, order: float) -> Tensor:
     """As far into a direction as it takes to be `size` away after what leaves [0, 1] was cut off, if that can be."""
-    low, high = 0.0, 64 * size / float(direction.norm())
+    low, high = 0.0, 64 * size / float(direction.flatten().norm(order))
     for _ in range(30):
         middle = (low + high) / 2
-        within = float(((x + middle * direction).clamp(0, 1) - x).norm()) <= size
+        within = float(((x + middle * direction).clamp(0, 1) - x).flatten().norm(order)) <= size
         low, high = (middle, high) if within else (low, middle)
     return x + low * direction
 

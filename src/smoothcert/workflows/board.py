@@ -10,15 +10,17 @@ from typing import Any
 from rich.text import Text
 
 from smoothcert import analysis
-from smoothcert.analysis import Results, average_certified_radius, certified_shares
+from smoothcert.analysis import Results, average_certified_radius
 from smoothcert.analysis.board import Board
 from smoothcert.analysis.board import board as put_beside
 from smoothcert.analysis.comparison import Comparison, plus
+from smoothcert.analysis.measures import Share, asked_shares
 from smoothcert.analysis.summary import usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.present.fitting import Column, FittingTable
 from smoothcert.present.report import write_report
-from smoothcert.stats.rounding import down, up
+from smoothcert.present.tables import NOT_ASKED, radius_title
+from smoothcert.stats.rounding import down, percent, up
 
 
 def board(
@@ -46,18 +48,20 @@ def table(found: Board, radii: Sequence[float] | None = None) -> FittingTable:
     """A row each, the largest ACR first; published ones with how far the first run is ahead."""
     rows = ordered(found)
     chosen = list(radii) if radii is not None else usual_radii([results for results, _ in rows])
-    shares = [certified_shares(results.records, chosen) for results, _ in rows]
+    shares = [asked_shares(results.records, chosen) for results, _ in rows]
     own = {id(run) for run in found.runs}
     columns = [Column("ACR", [Text(_acr(results, claimed=id(results) in own)) for results, _ in rows])]
     columns.append(Column(f"{found.runs[0].name} is ahead by", [Text(_ahead(comparison)) for _, comparison in rows]))
     for number, radius in enumerate(chosen):
-        columns.append(Column(f"{radius:g}", [Text(down(100 * one[number].value, 1)) for one in shares]))
+        columns.append(Column(radius_title(radius), [Text(_percent(one[number])) for one in shares]))
     names = [Text(results.name, style="bold" if id(results) in own else "") for results, _ in rows]
     caption = (
         f"{found.inputs} test images of {found.data}, the same for all. ACR: average certified l2 radius; then the "
         "difference with its 95% interval, paired by image; then certified accuracy in % at each radius. Published "
         "rows are of their authors' logs, one training each, radii rounded to three digits."
     )
+    if any(None in one for one in shares):
+        caption += f" {NOT_ASKED}: the run was not asked about such radii, and its ACR is a lower bound."
     return FittingTable(names, columns, caption=caption)
 
 
@@ -76,8 +80,8 @@ def to_json(found: Board) -> dict[str, Any]:
         "runs": [{"name": run.name, "acr": average_certified_radius(run.records)} for run in found.runs],
         "published": [
             asdict(log)
-            | {"source": log.source, "acr": comparison.acr_b, "ahead": comparison.acr_difference}
-            | {"interval": asdict(comparison.acr_interval)}
+            | {"source": log.source, "acr": comparison.acr_b, "same_question": comparison.same_question}
+            | {"ahead": comparison.acr_difference, "interval": asdict(comparison.acr_interval)}
             for log, comparison in zip(found.logs, found.against, strict=True)
         ],
     }
@@ -94,8 +98,14 @@ def _acr(results: Results, *, claimed: bool) -> str:
     return down(value, 4) if claimed else f"{value:.4f}"
 
 
+def _percent(share: Share | None) -> str:
+    return NOT_ASKED if share is None else percent(share.value)
+
+
 def _ahead(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
+    if not comparison.same_question:
+        return NOT_ASKED
     low, high = comparison.acr_interval.low, comparison.acr_interval.high
     return f"{plus(down(comparison.acr_difference, 4))} ({plus(down(low, 4))} to {plus(up(high, 4))})"

@@ -31,6 +31,7 @@ class Demo:
     n: int = 10_000
     seed: int = 0
     device: str | None = None
+    command: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         Subset(limit=self.limit), Fixed(n=self.n)  # what they refuse is refused before anything is done
@@ -81,6 +82,7 @@ class Demo:
             seed=self.seed,
             subset=Subset(limit=self.limit),
             device=self.device,
+            command=self.command,
             observer=observer,
         )
 

@@ -50,7 +50,7 @@ class HoldOut:
 
 
 @dataclass(frozen=True)
-class _HeldOut:
+class HeldOut:
     """Members, and the inputs that none of them was trained on."""
 
     members: list[Checkpoint]
@@ -58,9 +58,11 @@ class _HeldOut:
     y: Tensor
     noise: Noise
     about: dict[str, Any]  # for the ensemble file: certify refuses these inputs
+    rows: tuple[int, ...]  # which inputs of the data they are
 
     @property
     def models(self) -> list[nn.Module]:
+        """The members as modules."""
         return [cast(nn.Module, in_own_precision(member.model)) for member in self.members]
 
 
@@ -69,6 +71,7 @@ class Plan:
     """What members are worth: per size of the ensemble, and how much of the variance they share."""
 
     zeta_p: float
+    zeta_c: float
     sizes: tuple[variance.Size, ...]
     mixing_helps: float | None = None  # None: of one member nothing is known of how members differ
     shared: float | None = None
@@ -85,7 +88,8 @@ class Plan:
 
     def to_json(self) -> dict[str, Any]:
         """Plain JSON."""
-        content: dict[str, Any] = {"zeta_p": self.zeta_p, "sizes": [dataclasses.asdict(row) for row in self.sizes]}
+        content: dict[str, Any] = {"zeta_p": self.zeta_p, "zeta_c": self.zeta_c}
+        content["sizes"] = [dataclasses.asdict(row) for row in self.sizes]
         return content if self.shared is None else content | {"mixing_helps": self.mixing_helps, "shared": self.shared}
 
 
@@ -112,7 +116,7 @@ def rank(
     options: Mapping[str, Any] | None = None,
 ) -> Ranking:
     """Order members by their accuracy under noise; with `out`, write an ensemble that asks the best one first."""
-    opened = _held_out(members, held)
+    opened = open_held_out(members, held)
     found = ensembles.rank(opened.models, opened.x, opened.y, noise=opened.noise, draws=draws, seed=seed)
     if out is not None:
         content = {"order": list(found.order), "accuracy": list(found.accuracy)}
@@ -143,7 +147,7 @@ def weights(
         raise InputError(f"--method must be radius, convex, sgd or minimum-variance, got {method!r}")
     if method != "radius" and (at is not None or signed):
         raise InputError(f"--at and --signed go with --method radius, not with {method}; leave them out")
-    opened = _held_out(members, held)
+    opened = open_held_out(members, held)
     if method == "minimum-variance":
         found = ensembles.minimum_variance_weights(opened.models, opened.x, noise=opened.noise, seed=seed)
     else:
@@ -176,17 +180,18 @@ def plan(
     """How many members are worth it: the variance they leave, the radius that buys, and the evaluations it costs."""
     if draws < 2:
         raise InputError(f"--draws must be at least 2 for a variance, got {draws}")
-    opened = _held_out(members, held)
+    opened = open_held_out(members, held)
     logits = noisy_logits(opened.models, opened.x, opened.noise, draws, seed)
     rows = variance.plan(logits, opened.y.numpy(), list(sizes), sigma=opened.noise.strength, n=n, alpha=alpha)
-    found = Plan(variance.components(logits).zeta_p, tuple(rows))
+    model = variance.components(logits)
+    found = Plan(model.zeta_p, model.zeta_c, tuple(rows))
     if len(members) < 2:
         return found
     top, most = variance.mixing(logits)
     return dataclasses.replace(found, mixing_helps=float((top > most).mean()), shared=float(most.mean() / top.mean()))
 
 
-def _held_out(paths: Sequence[str | Path], held: HoldOut) -> _HeldOut:
+def open_held_out(paths: Sequence[str | Path], held: HoldOut) -> HeldOut:
     """Load members and data; what a member was trained on is no hold-out data, by content."""
     members = [load_model(path) for path in paths]
     dataset = open_data(held.data, held.split, root=held.data_root, called="--data")
@@ -213,7 +218,9 @@ def _held_out(paths: Sequence[str | Path], held: HoldOut) -> _HeldOut:
             f"all inputs of --data {name} ({held.split}) that were chosen are also among the training data"
         )
     about = {"hold_out": {"data": name, "split": held.split, "inputs": len(rows)}, "held_out": [ids[r] for r in rows]}
-    return _HeldOut(members, dataset.tensors(rows), torch.from_numpy(dataset.labels[rows].copy()), noise, about)
+    return HeldOut(
+        members, dataset.tensors(rows), torch.from_numpy(dataset.labels[rows].copy()), noise, about, tuple(rows)
+    )
 
 
 def _trained_rows(members: Sequence[Checkpoint], dataset: Dataset) -> set[int]:

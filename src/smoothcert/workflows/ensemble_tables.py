@@ -33,12 +33,18 @@ def plan_table(plan: Plan) -> FittingTable:
         "variance left": [f"{row.predicted:.3f}" for row in plan.sizes],
         "measured": [_or_dash(row.measured) for row in plan.sizes],
         "p_A": [f"{row.p:.4f}" for row in plan.sizes],
+        "Chebyshev": [f"{row.chebyshev:.4f}" for row in plan.sizes],
         "radius": [f"{row.radius:.4f}" for row in plan.sizes],
         "accuracy": [_or_dash(row.accuracy) for row in plan.sizes],
         "with 2-consensus": [f"{row.consensus:.2f}" for row in plan.sizes],
     }
     names = [f"{row.size} member{'s' if row.size > 1 else ''}" for row in plan.sizes]
-    return _table(names, columns, f"zeta_p {plan.zeta_p:.3f}: more members cannot leave less of the variance")
+    caption = (
+        f"zeta_p {plan.zeta_p:.3f}: more members cannot leave less of the variance under noise. zeta_c "
+        f"{plan.zeta_c:.3f}: what these members have learned in common beyond the least related of them. p_A: for "
+        "Gaussian margins; Chebyshev: its lower bound for any."
+    )
+    return _table(names, columns, caption)
 
 
 def _table(names: Sequence[str], columns: dict[str, list[str]], caption: str = "") -> FittingTable:

@@ -38,14 +38,17 @@ def _telling(records: tuple[Record, ...]) -> list[Record]:
 def _example(image: Image, record: Record) -> Example:
     certificate = record.certificate
     assert certificate is not None
-    x = torch.tensor(image).float() / LEVELS
-    noise = Noise.from_description(certificate.noise)
-    noisy = noise.draw(x[None], torch.Generator().manual_seed(record.index))[0]
-    shown = _levels(noisy.double().numpy())
+    shown = under_noise(image, Noise.from_description(certificate.noise), seed=record.index)
     if certificate.abstained or certificate.norm not in ORDERS:
         return Example(record.index, image, shown)
     moved, distance = move(image, SHARE * certificate.radius, certificate.norm, seed=record.index)
     return Example(record.index, image, shown, moved, distance)
+
+
+def under_noise(image: Image, noise: Noise, *, seed: int) -> Image:
+    """An 8-bit image with one draw of noise, as far as 8 bits can show it."""
+    x = torch.tensor(image).float() / LEVELS
+    return _levels(noise.draw(x[None], torch.Generator().manual_seed(seed))[0].double().numpy())
 
 
 def move(image: Image, radius: float, norm: str, *, seed: int) -> tuple[Image, float]:

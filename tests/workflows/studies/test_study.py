@@ -266,7 +266,10 @@ def done_before(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
 def test_a_study_from_training_to_the_table(file: Path, tmp_path: Path, done_before: tuple[Path, Any]) -> None:
     out, table = done_before
     assert [row.name for row in table.rows] == ["Gaussian", "two, K = 1", "weighted", "staged", "UE"]
-    single, consensus, weighted, _, best = table.rows
+    single, consensus, weighted, staged, best = table.rows
+    assert staged.accuracy[1] is None, "it was asked about 0.1 and not about 0.25"
+    assert staged.difference is None, "nor is its ACR one that can be compared"
+    assert "–: the row was not asked about such radii" in table.markdown()
     assert best.acr.value == max(single.acr.value, consensus.acr.value)
     assert [at.value for at in best.accuracy] == [
         max(one.value, other.value) for one, other in zip(single.accuracy, consensus.accuracy, strict=True)

@@ -87,3 +87,13 @@ def noisy_logits(
             scores = [member(batch.to(device_of(member), copy=True)).double().cpu() for member in members]
             found.append(torch.stack(scores, 1).view(-1, draws, len(members), scores[0].shape[1]))
     return torch.cat(found).numpy()
+
+
+def clean_logits(members: Sequence[nn.Module], x: Tensor) -> NDArray[np.float64]:
+    """The logits of all members without noise, (N, k, C)."""
+    with torch.inference_mode(), evaluating(*members):
+        parts = [
+            torch.stack([member(rows.to(device_of(member), copy=True)).double().cpu() for member in members], 1)
+            for rows in torch.split(x.float(), ROWS)
+        ]
+    return torch.cat(parts).numpy()

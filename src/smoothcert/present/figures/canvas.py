@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import io
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from smoothcert.analysis.model_fit import MemberLogits
 from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import write_whole
@@ -17,8 +19,30 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
+
+FEWEST_DRAWS = 100
+
+
+@dataclass(frozen=True)
+class Planned:
+    """What a figure of members is about besides them: sizes of ensembles, and how they would be certified."""
+
+    sizes: tuple[int, ...] = (1, 3, 5, 10, 50)
+    n: int = 1_000
+    alpha: float = 0.001
+
+    def __post_init__(self) -> None:
+        if not self.sizes or min(self.sizes) < 1:
+            raise InputError(f"sizes must be at least 1, got {list(self.sizes)}")
+        if self.n < FEWEST_DRAWS:
+            raise InputError(f"n must be at least {FEWEST_DRAWS} for a distribution of radii, got {self.n}")
+
+
 FIGURES: Registry[Callable[[Sequence[Results]], Figure]] = Registry("figure")
 """Figures of any number of results, by the name that `analyze --kind` has: functions that give the figure."""
+
+MEMBER_FIGURES: Registry[Callable[[MemberLogits, Planned], Figure]] = Registry("figure of members")
+"""Figures of what the members of an ensemble say under noise, by the name that `figure members` has."""
 
 SUFFIXES = {".png": {"Software": None}, ".svg": {"Date": None}, ".pdf": {"CreationDate": None}}
 # Okabe & Ito (2008): told apart with any colour vision.
@@ -31,16 +55,28 @@ LONGEST_NAME = 52
 
 def canvas(width: float = 5.6, height: float = 3.5) -> tuple[Figure, Axes]:
     """An empty figure with dressed axes; no global state of matplotlib is touched."""
+    figure, ((axes,),) = panels(1, 1, width, height)
+    return figure, axes
+
+
+def panels(rows: int, columns: int, width: float, height: float) -> tuple[Figure, list[list[Axes]]]:
+    """An empty figure with dressed axes in rows and columns."""
     from matplotlib.figure import Figure  # noqa: PLC0415  (half a second that only figures should cost)
 
     figure = Figure(figsize=(width, height), dpi=200, layout="constrained")
-    axes = figure.add_subplot()
-    axes.grid(color="#e6e6e6", linewidth=0.6)
-    axes.set_axisbelow(True)
-    axes.spines[["top", "right"]].set_visible(False)
-    axes.spines[["left", "bottom"]].set_color(FAINT)
-    axes.tick_params(which="both", color=FAINT, labelcolor=INK, labelsize=9)
-    return figure, axes
+    found = figure.subplots(rows, columns, squeeze=False)
+    for axes in found.flat:
+        axes.grid(color="#e6e6e6", linewidth=0.6)
+        axes.set_axisbelow(True)
+        axes.spines[["top", "right"]].set_visible(False)
+        axes.spines[["left", "bottom"]].set_color(FAINT)
+        axes.tick_params(which="both", color=FAINT, labelcolor=INK, labelsize=9)
+    return figure, found.tolist()
+
+
+def heading(axes: Axes, text: str) -> None:
+    """A short title above one of several axes, at its left."""
+    axes.set_title(text, loc="left", color=INK, fontsize=10)
 
 
 def label(axes: Axes, x: str, y: str, *, size: float = 10) -> None:

@@ -24,7 +24,7 @@ def certainty_figure(results: Sequence[Results]) -> Figure:
     refuse_none(results)
     figure, axes = canvas(height=3.5 + 0.17 * len(results))
     for number, result in enumerate(results):
-        bounds = lower_bounds(result.records)
+        bounds = lower_bounds(result)
         shares = 100 * np.arange(1, len(bounds) + 1) / len(bounds)
         colour, dashes = COLOURS[number % len(COLOURS)], DASHES[number // len(COLOURS) % len(DASHES)]
         axes.step(

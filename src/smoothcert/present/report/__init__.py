@@ -25,7 +25,7 @@ from smoothcert.present.report.content import page_model
 
 __all__ = ["About", "Audited", "Example", "render", "write_report"]
 
-SCRIPTS = ("core.js", "chart.js", "tables.js", "about.js", "inputs.js", "script.js")
+SCRIPTS = ("core.js", "chart.js", "tables.js", "certainty.js", "about.js", "inputs.js", "script.js")
 
 Images = Mapping[str, Mapping[int, npt.NDArray[np.uint8]]]
 

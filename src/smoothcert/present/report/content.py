@@ -17,11 +17,13 @@ import numpy as np
 import numpy.typing as npt
 
 import smoothcert
+from smoothcert.analysis.hardness import LEVELS, lower_bounds
 from smoothcert.analysis.measures import Interval, Share, asked_shares, asked_up_to, certified_shares, right
 from smoothcert.analysis.results import Results
 from smoothcert.analysis.summary import Row, summarise, usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.core.labels import UNKNOWN
+from smoothcert.present.hardness_table import hardness_cells
 from smoothcert.present.report.about import About, about_json
 from smoothcert.present.report.beside import beside, procedure_words
 from smoothcert.present.report.pictures import Pictures
@@ -33,6 +35,7 @@ from smoothcert.stats.rounding import down, percent
 
 MOST_RADII = 6  # columns of a table that a laptop shows without scrolling
 USUAL_PICK = 0.5
+BOUND_DIGITS = 4  # of p_A, on the page
 NORMS = {"l0": "ℓ₀", "l1": "ℓ₁", "l2": "ℓ₂", "linf": "ℓ∞"}
 CLAIMS = {
     Scope.FIXED: "The certificates speak about one fixed smoothed classifier.",
@@ -131,7 +134,26 @@ def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[
         "sampleRF": _factor(savings.sample_rf if savings else None),
         "timeRF": _factor(savings.time_rf if savings else None),
         "bands": _bands(result),
+        "certainty": _certainty(result, row),
         "settings": list(_flat({k: v for k, v in result.settings.to_json().items() if k not in REPEATED})),
+    }
+
+
+def _certainty(result: Results, row: Row) -> dict[str, Any] | None:
+    """How many inputs are hard, and the lower bound of p_A of each, ascending, rounded down."""
+    found = row.hardness
+    if found is None:
+        return None
+    *shares, median, hard_half = hardness_cells(found)
+    ends = [percent_ends(share.interval) for share in found.below]
+    return {
+        "below": [
+            {"p": level, "text": text, "low": low, "high": high}
+            for level, text, (low, high) in zip(LEVELS, shares, ends, strict=True)
+        ],
+        "median": median,
+        "hardHalf": hard_half,
+        "bounds": [float(down(bound, BOUND_DIGITS)) for bound in lower_bounds(result).tolist()],
     }
 
 

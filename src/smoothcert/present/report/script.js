@@ -36,6 +36,7 @@ function draw() {
   drawHeadlines();
   drawChart();
   drawComparison();
+  drawCertainty();
   drawClasses();
   if (inputs.filter === "below") drawInputs();
   else drawFilters(model.runs[inputs.run].records);
@@ -59,4 +60,5 @@ byId("more-classes").addEventListener("click", () => {
   drawClasses();
 });
 new ResizeObserver(() => drawChart()).observe(byId("chart"));
+new ResizeObserver(() => drawCertainty()).observe(byId("certainty"));
 window.addEventListener("beforeprint", () => document.querySelectorAll("details").forEach((details) => { details.open = true; }));

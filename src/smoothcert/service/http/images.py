@@ -34,7 +34,9 @@ Radius = Annotated[str | None, Query(description="To certify; several with comma
 Alpha = Annotated[float | None, Query(description="Allowed probability of a false answer.", gt=0, lt=1)]
 Draws = Annotated[int | None, Query(description="Draws.", ge=1, le=100_000_000)]
 Deadline = Annotated[float | None, Query(description="Seconds.", gt=0)]
-Size = Annotated[float, Query(description="The l2 norm of the perturbation, at most.", gt=0, le=1000)]
+Size = Annotated[
+    float, Query(description="How large the perturbation is at most, in the norm of the radius.", gt=0, le=1000)
+]
 Copies = Annotated[int, Query(ge=1, le=MOST_COPIES)]
 
 

@@ -12,8 +12,8 @@ from rich.text import Text
 from smoothcert.analysis.comparison import plus
 from smoothcert.analysis.measures import Interval, mean_interval
 from smoothcert.present.fitting import Column, FittingTable
-from smoothcert.present.tables import radius_ends, radius_title
-from smoothcert.stats.rounding import down, up
+from smoothcert.present.tables import NOT_ASKED, radius_ends, radius_title
+from smoothcert.stats.rounding import down, percent, up
 from smoothcert.workflows.studies.study import Published
 
 DIGITS = 4
@@ -41,7 +41,7 @@ class TableRow:
         sigma: of its noise.
         acr: over images; of several seeds, of each image's mean over them.
         deviation: of the ACR over seeds; None with one.
-        accuracy: certified, at the radii of the table, as shares.
+        accuracy: certified, at the radii of the table, as shares; None where the row was not asked.
         difference: of the ACR to the baseline, paired by image; None for the baseline itself, or other images.
         published: what the paper has.
         inputs: how many images, and which.
@@ -56,7 +56,7 @@ class TableRow:
     sigma: float
     acr: Number
     deviation: float | None
-    accuracy: tuple[Number, ...]
+    accuracy: tuple[Number | None, ...]
     difference: Number | None
     published: Published | None
     inputs: str
@@ -106,7 +106,8 @@ class Table:
         ends = "-".join(radius_ends(row.acr.interval))
         theirs = ["" if share == "-" else f" [{share:g}]" for share in said.accuracy]
         theirs += [""] * (len(row.accuracy) - len(theirs))
-        accuracy = [f"{down(100 * ours.value, 1)}{beside}" for ours, beside in zip(row.accuracy, theirs, strict=True)]
+        shares = [NOT_ASKED if ours is None else percent(ours.value) for ours in row.accuracy]
+        accuracy = [f"{ours}{beside}" for ours, beside in zip(shares, theirs, strict=True)]
         return [
             f"{down(row.acr.value, DIGITS)}{spread} ({ends})",
             "" if said.acr is None else f"[{said.acr:g}]",
@@ -160,13 +161,16 @@ class Table:
 
     def _remarks(self) -> list[str]:
         inputs = sorted({row.inputs for row in self.rows})
+        unknown = any(None in row.accuracy for row in self.rows)
+        lower = "its ACR, and accuracy at radii in between, are lower bounds"
+        not_asked = [f"{NOT_ASKED}: the row was not asked about such radii; {lower}."] if unknown else []
         costs = [f"{row.name}: {cost}" for row in self.rows for cost in row.cost]
         more = [
             f"{row.name}, published: " + ", ".join(f"{key} {value}" for key, value in row.published.more.items())
             for row in self.rows
             if row.published is not None and row.published.more
         ]
-        return [f"Inputs: {'; '.join(inputs)}.", *costs, *more, *self.notes]
+        return [f"Inputs: {'; '.join(inputs)}.", *not_asked, *costs, *more, *self.notes]
 
 
 def _time(seconds: float) -> str:
@@ -177,7 +181,7 @@ def _time(seconds: float) -> str:
 
 def _difference(number: Number) -> str:
     low, high = plus(down(number.interval.low, DIGITS)), plus(up(number.interval.high, DIGITS))
-    return f"{number.value:+.{DIGITS}f} ({low} to {high})"
+    return f"{plus(down(number.value, DIGITS))} ({low} to {high})"
 
 
 def _line(cells: Sequence[str]) -> str:

@@ -12,8 +12,10 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 
 from smoothcert.analysis import Results, oracle, read, summarise
+from smoothcert.analysis.comparison import decided_radii
 from smoothcert.analysis.envelope import NO_CLAIM
-from smoothcert.analysis.measures import average_certified_radius, gains, mean_draws, right
+from smoothcert.analysis.measures import asked_up_to, average_certified_radius, gains, mean_draws, right
+from smoothcert.analysis.results import other_data
 from smoothcert.analysis.routes import choice_certain
 from smoothcert.models import load
 from smoothcert.runs.evaluations import evaluations
@@ -41,7 +43,6 @@ def tabulate(plan: Plan, out: Path, runs: Mapping[str, Sequence[Path]]) -> Table
 def _row(plan: Plan, row: Row, results: Mapping[str, Sequence[Results]], out: Path, runs: Path) -> TableRow:
     own, study = results[row.cell.name], plan.study
     each = [gains(result.records) for result in own]
-    accuracy = tuple(Number.of(_means([_reached(one, radius) for one in own])) for radius in study.radii)
     acrs = [math.fsum(some) / len(some) for some in each]
     base = _baseline(plan, row.cell)
     summary = summarise(own[:1], study.radii)
@@ -51,8 +52,8 @@ def _row(plan: Plan, row: Row, results: Mapping[str, Sequence[Results]], out: Pa
         sigma=row.cell.sigma,
         acr=Number.of(_means(each)),
         deviation=statistics.stdev(acrs) if len(acrs) > 1 else None,
-        accuracy=accuracy,
-        difference=None if base == row.cell.name or base not in results else _paired(own, results[base]),
+        accuracy=_accuracy(own, study.radii, own),
+        difference=None if base == row.cell.name or base not in results else _paired(own, results[base], own),
         published=row.cell.published,
         inputs=f"{len(own[0].records)} of {row.data}, {own[0].subset}",
         training_seconds=_training(row, out),
@@ -71,15 +72,16 @@ def _baseline(plan: Plan, cell: Cell) -> str:
 
 def _oracle(plan: Plan, cell: Cell, rows: Mapping[str, TableRow], results: Mapping[str, Sequence[Results]]) -> TableRow:
     """For each image the best of the first runs of several rows, knowing the truth: what a choice could reach."""
-    best = oracle([results[name][0] for name in cell.oracle])
+    some = [results[name][0] for name in cell.oracle]
+    best = oracle(some)
     base = _baseline(plan, cell)
     return TableRow(
         name=cell.name,
         sigma=cell.sigma,
         acr=Number.of(gains(best.records)),
         deviation=None,
-        accuracy=tuple(Number.of(_reached(best, radius)) for radius in plan.study.radii),
-        difference=None if base not in results else _paired([best], results[base]),
+        accuracy=_accuracy([best], plan.study.radii, some),
+        difference=None if base not in results else _paired([best], results[base], some),
         published=cell.published,
         inputs=rows[cell.oracle[0]].inputs,
         training_seconds=None,
@@ -137,9 +139,7 @@ def _envelope(cell: Cell, rows: Mapping[str, TableRow]) -> TableRow:
         sigma=cell.sigma,
         acr=max((row.acr for row in some), key=lambda number: number.value),
         deviation=None,
-        accuracy=tuple(
-            max(at, key=lambda number: number.value) for at in zip(*(row.accuracy for row in some), strict=True)
-        ),
+        accuracy=tuple(_largest(at) for at in zip(*(row.accuracy for row in some), strict=True)),
         difference=None,
         published=cell.published,
         inputs=some[0].inputs,
@@ -147,6 +147,18 @@ def _envelope(cell: Cell, rows: Mapping[str, TableRow]) -> TableRow:
         parameters=None,
         flops=None,
     )
+
+
+def _largest(numbers: Sequence[Number | None]) -> Number | None:
+    return max((one for one in numbers if one is not None), key=lambda number: number.value, default=None)
+
+
+def _accuracy(
+    results: Sequence[Results], radii: Sequence[float], asked: Sequence[Results]
+) -> tuple[Number | None, ...]:
+    """Of each image's mean over seeds, at radii that all of `asked` were asked about."""
+    limit = min(asked_up_to(one.records) for one in asked)
+    return tuple(Number.of(_means([_reached(one, r) for one in results])) if r <= limit else None for r in radii)
 
 
 def _means(values: Sequence[Sequence[float]]) -> list[float]:
@@ -158,9 +170,14 @@ def _reached(result: Results, radius: float) -> list[float]:
     return [float(right(record) and record.radius >= radius) for record in result.records]
 
 
-def _paired(ours: Sequence[Results], theirs: Sequence[Results]) -> Number | None:
-    """The difference of each image's mean gain, if the images are the same ones."""
-    if sorted(ours[0].indices) != sorted(theirs[0].indices):
+def _paired(ours: Sequence[Results], theirs: Sequence[Results], asked: Sequence[Results]) -> Number | None:
+    """The difference of each image's mean gain, if the images are the same ones, and so is what was asked of them.
+
+    `asked` are the runs that ours come from.
+    """
+    if any(one.indices != ours[0].indices or other_data(one, ours[0]) for one in (*ours, *theirs)):
+        return None
+    if len({decided_radii(one) for one in (*asked, *theirs)}) > 1:
         return None
     a, b = (_by_index(some) for some in (ours, theirs))
     return Number.of([a[index] - b[index] for index in a])

@@ -299,7 +299,7 @@ async function perturb(how) {
     const body = encode(pixels(picture, whole));
     const there = await (await ask(`/certify${settings()}`, { method: "POST", body })).json();
     const same = !there.abstained && there.label === answer.label;
-    said.textContent = (there.abstained ? "abstains" : there.class_name) + `, ${found.distance.toFixed(2)} away`;
+    said.textContent = (there.abstained ? "abstains" : there.class_name) + `, ${(Math.ceil(found.distance * 100) / 100).toFixed(2)} away`;
     said.className = same ? "good" : there.abstained ? "" : "bad";
   } catch (error) {
     said.textContent = error.message;
