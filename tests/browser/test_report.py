@@ -254,14 +254,15 @@ def test_the_table_sorts(opened: Open) -> None:
 def test_inputs_filter_and_sort(opened: Open) -> None:
     page = opened(small(), radii=[0, 0.5, 1])
     assert indices(page) == [50, 40, 60, 70, 0, 10, 20, 30], "certified wrong, abstained, then by radius"
-    page.locator(".card").first.scroll_into_view_if_needed()  # what is far away is not laid out
-    assert "should be 2" in texts(page, ".card")[0]
-    assert "wrong below radius 0.7000" in texts(page, ".card")[0]
+    first, expect = page.locator(".card").first, pytest.importorskip("playwright.sync_api").expect
+    first.scroll_into_view_if_needed()  # what is far away is not laid out
+    expect(first).to_contain_text("should be 2", use_inner_text=True)
+    expect(first).to_contain_text("wrong below radius 0.7000", use_inner_text=True)
     assert texts(page, "#filters button") == ["All (8)", "Wrong (2)", "Abstained (2)", "Certified below 0.5 (1)"]
     for button, left in (("Wrong (", [50, 40]), ("Abstained (", [60, 70]), ("Certified below", [0])):
         page.get_by_role("button", name=button).click()
         assert indices(page) == left
-    assert "why 0" in texts(page, ".card .reason")[0]
+    expect(page.locator(".card .reason").first).to_contain_text("why 0", use_inner_text=True)
     page.get_by_label("Radius as a number").fill("0.6")
     assert indices(page) == [0, 10, 20], "the filter follows the radius"
     page.get_by_role("button", name="All (").click()
