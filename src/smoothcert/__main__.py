@@ -1,5 +1,6 @@
 """`python -m smoothcert`, and the command `smoothcert`."""
 
+import gc
 import os
 import signal
 import sys
@@ -14,8 +15,11 @@ def main() -> None:
     if signal.getsignal(signal.SIGINT) is signal.default_int_handler:  # not ignored, as in the background of a shell
         signal.signal(signal.SIGINT, _first_interrupt)
     try:
+        gc.disable()
         from smoothcert.cli import main as run  # noqa: PLC0415
 
+        gc.freeze()  # modules are no garbage: not looking for it in them saves a tenth of the start
+        gc.enable()
         with _streams():
             run()
     except KeyboardInterrupt:

@@ -19,6 +19,7 @@ REGISTRIES = {
     "{aggregations}": ("smoothcert.models.ensembles", "AGGREGATIONS"),
     "{datasets}": ("smoothcert.datasets", "READERS"),
 }
+NAMED_CLASS = r'(?:@[^\n]+\n)*class .*?^    name: ClassVar\[str\] = "([^"]+)"'
 
 
 class _Listing:
@@ -50,10 +51,11 @@ def filled(text: str | None) -> str | None:
 
 
 def _names(module: str, registry: str) -> list[str]:
-    """What is registered, sorted. Where files say it, they are read and not run: figures would wait for numpy."""
+    """What is registered, sorted. Where files say it, they are read and not run: that would wait for torch."""
     folder = Path(smoothcert.__file__).parent.joinpath(*module.split(".")[1:])
     if module not in sys.modules and folder.is_dir():
         sources = "".join(path.read_text(encoding="utf-8") for path in sorted(folder.glob("*.py")))
-        if found := re.findall(rf'^@{registry}\.named\("(.+)"\)$', sources, re.M):
+        decorated = re.findall(rf'^@(?:{registry}\.named|register)\("(.+)"\)$', sources, re.M)
+        if found := decorated + re.findall(rf"^@{registry}\.add\n{NAMED_CLASS}", sources, re.M | re.S):
             return sorted(found)
     return sorted(getattr(import_module(module), registry))

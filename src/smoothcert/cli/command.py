@@ -16,7 +16,6 @@ from typer.core import TyperGroup
 
 from smoothcert.cli.output import say
 from smoothcert.core.errors import InputError, sentence
-from smoothcert.core.plugins import load_plugin
 from smoothcert.core.text import without_passwords
 
 Plugins = Annotated[
@@ -49,13 +48,21 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     @functools.wraps(function)
     def run(*args: Any, plugin: list[Path], **options: Any) -> None:
         with one_sentence():
-            for path in plugin:
-                load_plugin(path)
+            if plugin:
+                load_plugins(plugin)
             function(*args, **options)
 
     run.__signature__ = whole  # type: ignore[attr-defined]
     run.__annotations__ = {name: parameter.annotation for name, parameter in whole.parameters.items()}
     return run
+
+
+def load_plugins(paths: list[Path]) -> None:
+    """Run the files of --plugin, in order."""
+    from smoothcert.core.plugins import load_plugin
+
+    for path in paths:
+        load_plugin(path)
 
 
 @contextmanager
