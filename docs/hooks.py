@@ -16,6 +16,7 @@ import typer
 from mkdocs.config.defaults import MkDocsConfig
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
 
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
@@ -35,6 +36,23 @@ def on_files(files: Files, *, config: MkDocsConfig) -> Files:
     for page, text in made.items():
         files.append(File.generated(config, page, content=text))
     return files
+
+
+def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
+    """What explains comes first in a search, and the changelog, which mentions everything, last."""
+    folder = page.file.src_uri.split("/")[0]
+    page.meta["search"] = {"boost": {"concepts": 3, "howto": 3, "changes.md": 0.1}.get(folder, 1)}
+    return markdown
+
+
+def on_page_content(html: str, **_: Any) -> str:
+    """Keep the options of commands whole, where a line wraps: browsers break after a hyphen."""
+    return re.sub(
+        r'<div class="language-bash.*?</div>',
+        lambda block: re.sub(r"(?<=[\s>])--?[a-z][\w-]*", r'<span class="option">\g<0></span>', block[0]),
+        html,
+        flags=re.S,
+    )
 
 
 def undocumented() -> list[str]:
@@ -68,6 +86,7 @@ def notebook_page(path: Path) -> str:
         printed = "".join("".join(output.get("text", "")) for output in cell.get("outputs", ()))
         if printed:
             parts.append(f"```text\n{printed.rstrip()}\n```")
+    parts[0] = "---\nhide: [toc]\n---\n\n" + parts[0]  # no headings to list: room for what is printed
     parts.insert(1, f"[Download this notebook]({path.name}); it takes seconds and downloads nothing.")
     return "\n\n".join(parts) + "\n"
 
@@ -135,7 +154,8 @@ def row(parameter: Any) -> str:
     )
     default = parameter.default
     shown = "" if callable(default) or default in (None, (), [], False) else f"`{default}`"
-    return f"| {called} | {cell(filled(getattr(parameter, 'help', None)) or '')} | {shown} |"
+    help_text = cell(filled(getattr(parameter, "help", None)) or "").replace("*", "\\*")
+    return f"| {called} | {help_text} | {'*must be given*' if parameter.required else shown} |"
 
 
 def cell(text: str) -> str:
