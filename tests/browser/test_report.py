@@ -337,7 +337,7 @@ def told() -> About:
 
 def test_the_head_says_how_it_was_made_the_audit_what_it_found_and_pictures_what_noise_does(opened: Open) -> None:
     page = opened(small(), about={"run a": told()})
-    assert texts(page, "#head dd") == ["2026-01-02T03:04:05+00:00", "smoothcert certify --model net.onnx"]
+    assert texts(page, "#head dd") == ["2026-01-02 03:04:05 UTC", "smoothcert certify --model net.onnx"]
     assert "no change smaller than the radius" in page.inner_text(".plainly")
     assert texts(page, ".audit.fails h3") == ["run a: it does not hold"]
     assert texts(page, ".audit li") == ["input 30: its radius is 2, its votes allow 1"]

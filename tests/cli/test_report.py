@@ -65,6 +65,16 @@ def test_a_run_of_packaged_data_has_its_images(run: Path, tmp_path: Path) -> Non
     assert model["command"] == f"smoothcert report {run} --out {tmp_path / 'r.html'} --radii 0,0.1"
 
 
+def test_a_packaged_model_is_called_by_the_name_that_whoever_makes_the_run_again_needs(tmp_path: Path) -> None:
+    options = ["--model", "zoo:mnist-0.50", "--data", "mnist500", "--limit", 2, "--n", 100, "--workers", 1]
+    assert call("certify", *options, "--out", tmp_path / "run").exit_code == 0
+    assert call("report", tmp_path / "run", "--out", tmp_path / "r.html").exit_code == 0
+    (told,) = page(tmp_path / "r.html")["runs"]
+    assert told["model"] == "zoo:mnist-0.50"
+    assert "--model zoo:mnist-0.50" in told["command"]
+    assert "--model zoo:mnist-0.50" in told["verify"]
+
+
 def test_without_images(run: Path, tmp_path: Path) -> None:
     assert call("report", run, "--out", tmp_path / "r.html", "--no-images").exit_code == 0
     assert page(tmp_path / "r.html")["pictures"] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shlex
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -54,6 +55,7 @@ def report(
     results = analysis.read_all([Path(source) for source in sources])
     audited = _audited(sources, audits)
     found, missing = _datasets(results, data, data_root) if images else ({}, {})
+    results = [_packaged(result) if result.name in found else result for result in results]
     write_report(
         results,
         out,
@@ -70,6 +72,21 @@ def report(
         which = ", ".join(names) if len(names) <= 3 else f"{len(names)} results"
         observer.warned(f"no images of {which}: {reason}")
     return out
+
+
+def _packaged(result: Results) -> Results:
+    """A packaged model is called zoo:NAME, for whoever makes the run again: the files are all called the same."""
+    from smoothcert.models.zoo import PREFIX, zoo  # noqa: PLC0415 (it loads torch, as pictures do)
+
+    model = result.settings.model
+    if model is None or model.files != ("model.safetensors",):
+        return result
+    for name, one in zoo().items():
+        known = Run.open(one.run).config.model
+        if known is not None and known.fingerprint == model.fingerprint:
+            called = replace(model, files=(f"{PREFIX}{name}",))
+            return replace(result, settings=replace(result.settings, model=called))
+    return result
 
 
 def _about(source: Path, audit: Audited | None, shown: tuple[Example, ...]) -> About:

@@ -1,5 +1,6 @@
 // What is said of the runs beside their records: how they were made, what audits found, a few inputs under noise.
-const facts = (run) => [["Model", run.model], ["Data", run.data], ["Made", run.when], ["Command", run.typed]].filter(([, value]) => value);
+const facts = (run) => [["Model", run.model], ["Data", run.data], ["Made", moment(run.when)], ["Command", run.typed]].filter(([, value]) => value);
+const moment = (when) => when.replace("T", " ").replace(/(\+00:00|Z)$/, " UTC"); // "2026-11-18 04:34:47 UTC"
 
 function drawHead() {
   const known = model.runs.filter((run) => facts(run).length > 0);
@@ -25,8 +26,9 @@ function drawExamples() {
 
 function exampleRow(run, one) {
   const i = run.records.index.indexOf(one.index);
-  const { prediction, radius } = run.records;
-  const said = prediction[i] === ABSTAIN ? "abstained" : `answer ${run.classes[prediction[i]]}, radius ${floored(radius[i], 4)}`;
+  const { label, prediction, radius } = run.records;
+  const wrong = counts(run.records, i) ? "" : `, should be ${run.classes[label[i]]}`;
+  const said = prediction[i] === ABSTAIN ? "abstained" : `answer ${run.classes[prediction[i]]}${wrong}, radius ${floored(radius[i], 4)}`;
   const nothing = "nothing is claimed, so nothing is shown";
   const moved = one.moved === null
     ? element("figcaption", { class: "none" }, prediction[i] === ABSTAIN ? nothing : "not drawn for this norm")
