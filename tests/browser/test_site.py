@@ -1,11 +1,14 @@
 """The documentation site, built strictly and opened from its folder: offline, wide and narrow, light and dark."""
 
+import html
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
@@ -90,3 +93,39 @@ def test_the_search_works_from_a_folder(opened: Callable[..., Any]) -> None:
     assert "statistics" in "".join(
         link.get_attribute("href") for link in tab.locator(".md-search-result__item a").all()
     )
+
+
+def test_what_explains_comes_first_in_a_search(opened: Callable[..., Any]) -> None:
+    tab = opened("index")
+    tab.locator("input.md-search__input").click()
+    tab.locator("input.md-search__input").press_sequentially("sigma")
+    tab.wait_for_selector(".md-search-result__item a")
+    assert "howto/sigma.html" in tab.locator(".md-search-result__item a").first.get_attribute("href")
+
+
+@pytest.mark.parametrize("viewport", [WIDE, PHONE], ids=["wide", "phone"])
+@pytest.mark.parametrize("page", ["index", "paths/production", "howto/members"])
+def test_no_part_of_a_command_is_out_of_sight(opened: Callable[..., Any], page: str, viewport: Any) -> None:
+    tab = opened(page, viewport=viewport)
+    blocks = ".language-bash pre > code, .language-python pre > code"
+    assert tab.locator(blocks).count() > 2
+    hidden = "codes => codes.filter(code => code.scrollWidth > code.clientWidth).map(code => code.textContent)"
+    assert tab.eval_on_selector_all(blocks, hidden) == []
+    cut = "options => options.filter(option => option.getClientRects().length > 1).map(option => option.textContent)"
+    assert tab.eval_on_selector_all("code .option", cut) == [], "an option is on one line"
+
+
+def test_every_link_inside_the_site_leads_somewhere(site: Path) -> None:
+    pages = {path: path.read_text(encoding="utf-8") for path in site.rglob("*.html") if path.name != "404.html"}
+    names = {path: set(re.findall(r'\b(?:id|name)="([^"]+)"', text)) for path, text in pages.items()}
+    broken = []
+    for path, text in pages.items():
+        for link in re.findall(r'\b(?:href|src)="([^"]+)"', text):
+            parts = urlsplit(html.unescape(link))
+            if parts.scheme or parts.netloc:
+                continue
+            target = (path.parent / unquote(parts.path)).resolve() if parts.path else path
+            target = target / "index.html" if target.is_dir() else target
+            there = target.exists() and (not parts.fragment or unquote(parts.fragment) in names.get(target, set()))
+            broken += [] if there else [f"{path.relative_to(site)}: {link}"]
+    assert broken == []

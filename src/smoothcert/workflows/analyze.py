@@ -117,6 +117,8 @@ def table_text(summary: Summary, form: str = "terminal") -> str:
         raise InputError(f"form must be terminal, {', '.join(FORMS)}, got {form!r}")
     console = Console(width=WIDTH, color_system=None, force_terminal=False, highlight=False)
     with console.capture() as captured:
-        for table in terminal_tables(summary):
+        for number, table in enumerate(terminal_tables(summary)):
+            if number:
+                console.print()
             console.print(table)
     return captured.get()
