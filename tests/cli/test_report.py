@@ -73,6 +73,7 @@ def test_a_packaged_model_is_called_by_the_name_that_whoever_makes_the_run_again
     assert told["model"] == "zoo:mnist-0.50"
     assert "--model zoo:mnist-0.50" in told["command"]
     assert "--model zoo:mnist-0.50" in told["verify"]
+    assert ["model.files", '["model.safetensors"]'] in told["settings"], "the configuration is that of the run"
 
 
 def test_without_images(run: Path, tmp_path: Path) -> None:

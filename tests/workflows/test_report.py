@@ -38,13 +38,13 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> sc.Run:
 
 def test_the_page_says_when_by_which_command_and_what_the_audit_found(run: sc.Run, tmp_path: Path) -> None:
     (made,) = page(run.report(tmp_path / "r.html", audit=run.verify()))["runs"]
-    assert made["model"] == "model.safetensors"
+    assert made["model"] == "zoo:mnist-0.50"
     assert made["data"] == "mnist500 test"
     assert made["when"] == run.made.when
     assert made["typed"] == "smoothcert certify --limit 3"
     assert made["audit"]["holds"] is True
     assert made["audit"]["sentence"].startswith("3 of 3 records hold")
-    assert made["verify"] == "smoothcert verify run --model model.safetensors"
+    assert made["verify"] == "smoothcert verify run --model zoo:mnist-0.50"
 
 
 def test_examples_are_the_input_its_noise_and_a_change_below_the_radius(run: sc.Run, tmp_path: Path) -> None:

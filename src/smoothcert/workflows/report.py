@@ -55,7 +55,7 @@ def report(
     results = analysis.read_all([Path(source) for source in sources])
     audited = _audited(sources, audits)
     found, missing = _datasets(results, data, data_root) if images else ({}, {})
-    results = [_packaged(result) if result.name in found else result for result in results]
+    called = {result.name: _packaged(result) for result in results if result.name in found}
     write_report(
         results,
         out,
@@ -64,7 +64,10 @@ def report(
         radii=None if radii is None else list(radii),
         command=_command(sources, out, data, images=images, radii=radii, audits=audits),
         about={
-            result.name: _about(Path(source), audited.get(Path(source)), _examples(found.get(result.name), result))
+            result.name: replace(
+                _about(Path(source), audited.get(Path(source)), _examples(found.get(result.name), result)),
+                model=called.get(result.name, ""),
+            )
             for source, result in zip(sources, results, strict=True)
         },
     )
@@ -74,19 +77,15 @@ def report(
     return out
 
 
-def _packaged(result: Results) -> Results:
-    """A packaged model is called zoo:NAME, for whoever makes the run again: the files are all called the same."""
+def _packaged(result: Results) -> str:
+    """zoo:NAME of a packaged model, for whoever makes the run again, since the files are all called the same; or ""."""
     from smoothcert.models.zoo import PREFIX, zoo  # noqa: PLC0415 (it loads torch, as pictures do)
 
     model = result.settings.model
     if model is None or model.files != ("model.safetensors",):
-        return result
-    for name, one in zoo().items():
-        known = Run.open(one.run).config.model
-        if known is not None and known.fingerprint == model.fingerprint:
-            called = replace(model, files=(f"{PREFIX}{name}",))
-            return replace(result, settings=replace(result.settings, model=called))
-    return result
+        return ""
+    known = {name: Run.open(one.run).config.model for name, one in zoo().items()}
+    return next((f"{PREFIX}{name}" for name, one in known.items() if one and one.fingerprint == model.fingerprint), "")
 
 
 def _about(source: Path, audit: Audited | None, shown: tuple[Example, ...]) -> About:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from smoothcert.analysis.results import Results
 from smoothcert.present.report.pictures import Pictures
+from smoothcert.present.report.reproduce import certify_command, verify_command
 from smoothcert.procedures import Scope
 from smoothcert.stats.rounding import up
 
@@ -38,22 +39,30 @@ class Audited:
 
 @dataclass(frozen=True)
 class About:
-    """Of one run. Everything may be missing; when and by which command is as the run says, and not proved."""
+    """Of one run. Everything may be missing; when and by which command is as the run says, and not proved.
+
+    `model` is what commands call the model, where that is not the file that the run names: zoo:NAME.
+    """
 
     when: str = ""
     command: str = ""
     audit: Audited | None = None
     examples: tuple[Example, ...] = ()
+    model: str = ""
 
 
 def about_json(result: Results, about: About, pictures: Pictures) -> dict[str, Any]:
     """For the page: plain JSON; distances rounded up, since less would be a larger claim."""
-    model = result.settings.model
-    audit = about.audit
+    audit, settings, model = about.audit, result.settings, result.settings.model
+    if about.model and model is not None:
+        model = replace(model, files=(about.model,))
+        settings = replace(settings, model=model)
     return {
         "model": "" if model is None else ", ".join(model.files) or "a model in memory",
         "when": about.when,
         "typed": about.command,
+        "command": certify_command(result.name, settings),
+        "verify": verify_command(result.name, settings),
         "own": any(record.claim is not None and record.claim.scope is Scope.OWN for record in result.records),
         "audit": None
         if audit is None

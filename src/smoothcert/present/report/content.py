@@ -27,7 +27,6 @@ from smoothcert.present.hardness_table import hardness_cells
 from smoothcert.present.report.about import About, about_json
 from smoothcert.present.report.beside import beside, procedure_words
 from smoothcert.present.report.pictures import Pictures
-from smoothcert.present.report.reproduce import certify_command, verify_command
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends
 from smoothcert.procedures import Certificate, Scope
 from smoothcert.runs import Record
@@ -118,8 +117,6 @@ def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[
         "alpha": None if alpha is None else _plain(Decimal(repr(alpha))),
         "claims": _claims(result),
         "note": row.note,
-        "command": certify_command(result.name, result.settings),
-        "verify": verify_command(result.name, result.settings),
         "data": "" if (data := result.settings.data) is None else f"{data.name} {data.split}",
         "noise": row.noise,
         "inputs": row.inputs,
