@@ -34,15 +34,22 @@ def _streams() -> Iterator[None]:
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
     out, err = sys.stdout.fileno(), sys.stderr.fileno()
+    with _ignored_pipe(out, err):
+        try:
+            yield
+        finally:
+            sys.stdout.flush()
+
+
+@contextmanager
+def _ignored_pipe(*descriptors: int) -> Iterator[None]:
+    """What is left for a reader that is gone goes nowhere, and Python does not complain at its end."""
     try:
         yield
-    finally:
-        try:
-            sys.stdout.flush()
-        except BrokenPipeError:  # what is left in buffers goes nowhere, and Python does not complain at its end
-            nowhere = os.open(os.devnull, os.O_WRONLY)
-            os.dup2(nowhere, out)
-            os.dup2(nowhere, err)
+    except BrokenPipeError:
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        for descriptor in descriptors:
+            os.dup2(nowhere, descriptor)
 
 
 def _first_interrupt(_signal: int, _frame: FrameType | None) -> NoReturn:
