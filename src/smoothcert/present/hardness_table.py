@@ -35,7 +35,7 @@ def hardness_table(summary: Summary) -> FittingTable:
     return FittingTable(
         names,
         columns,
-        [("", "low", "high")] * len(rows),
+        [("",) if row.hardness is None else ("", "low", "high") for row in summary.rows],
         caption=f"{_caption(summary)} Intervals are of 95%.",
         sections=True,
     )
