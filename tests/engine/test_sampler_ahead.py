@@ -16,9 +16,9 @@ from torch import Tensor, nn
 import smoothcert as sc
 from smoothcert.core.model import Model
 from smoothcert.engine import Compiled, MemberCalls, Smoothed
+from smoothcert.engine.input_progress import AHEAD, InputProgress
 from smoothcert.engine.pieces import Batch, Counts, Piece
 from smoothcert.engine.pools import crew_session
-from smoothcert.engine.sampler import AHEAD, InputProgress
 from smoothcert.procedures import Ask, Certificate, Conversation, Geometry, Procedure, Sequential
 
 X = torch.rand(5, 6, generator=torch.Generator().manual_seed(1))
