@@ -110,7 +110,7 @@ class _Queue(Generic[Answer]):
         asked = self._available(parts * full)
         ahead = 0
         if sampler.ahead and asked < idle * full and sampler.session.workers > 1:
-            ahead = min(idle * full - asked, sum(progress.room_ahead(free=False) for progress in self._open))
+            ahead = self._room_ahead(idle * full - asked)
         if not asked + ahead:
             return None
         rows = share = min(full, -(-(asked + ahead) // parts))
@@ -209,11 +209,22 @@ class _Queue(Generic[Answer]):
                 self._ready.popleft()
         return taken
 
+    def _room_ahead(self, most: int) -> int:
+        """How many draws may be made ahead, if fewer than `most`."""
+        found = 0
+        for progress in self._open:
+            found += progress.room_ahead(free=False)
+            if found >= most:
+                return most
+        return found
+
     def _take_ahead(self, rows: int) -> list[Sent]:
         """So many draws at most that nobody has asked for yet; a place that would be empty is free."""
         taken: list[Sent] = []
         for free in (False, True):
-            for progress in self._open if rows else ():
+            for progress in self._open:
+                if not rows:
+                    return taken
                 more = min(rows, progress.room_ahead(free=free))
                 if more:
                     taken.append((progress, progress.take_ahead(more, self._sampler.seed)))
