@@ -16,10 +16,11 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import input_id
 from smoothcert.engine.checks import FixedFunctionCheck, PackingCheck, SplitCheck
 from smoothcert.engine.compiled import Compiled
+from smoothcert.engine.input_progress import InputProgress
 from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pools import Pool, Session
 from smoothcert.engine.pools.watched import WatchedSession
-from smoothcert.engine.sampler import InputProgress, Sampler
+from smoothcert.engine.sampler import Sampler
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.engine.weights import WeightSearch
 from smoothcert.models.ensembles import Ensemble

@@ -18,7 +18,7 @@ from torch import Tensor
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import BLOCK, input_id
-from smoothcert.engine.sampler import InputProgress
+from smoothcert.engine.input_progress import InputProgress
 from smoothcert.engine.smoothed import Smoothed
 from smoothcert.noise import Noise
 from smoothcert.procedures import ABSTAIN, Ask, Certificate, Conversation, Procedure

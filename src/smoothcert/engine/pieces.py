@@ -6,6 +6,8 @@ time, and gets the same votes.
 
 from __future__ import annotations
 
+import math
+import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
@@ -75,12 +77,14 @@ class Counts:
         scores: (pieces, 2, C) sums and sums of squares, in units; None where no piece wants them.
         answers: (rows of all pieces,) the class that each draw votes for; None where no piece is `ahead`.
         member_calls: of an ensemble, how many noisy inputs each member was asked about.
+        seconds: that it took.
     """
 
     votes: Whole
     scores: Whole | None = None
     answers: Whole | None = None
     member_calls: tuple[int, ...] = ()
+    seconds: float = math.inf
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,9 +94,15 @@ class Batch:
     pieces: tuple[Piece, ...]
     rows_per_call: int
 
+    @property
+    def rows(self) -> int:
+        """Of all pieces."""
+        return sum(piece.rows for piece in self.pieces)
+
     @torch.inference_mode()
     def run(self, compiled: Compiled, runner: Model) -> Counts:
         """Draw, run, count."""
+        begin = time.perf_counter()
         device, classes = compiled.device, compiled.num_classes
         before = getattr(runner, "member_calls", ())[:]
         # What is not padded takes any number of rows; members of an adaptive ensemble keep their own shape in it.
@@ -113,7 +123,8 @@ class Batch:
                 scores = torch.cat([score(sized, part, classes) for part in torch.split(noisy, self.rows_per_call)])
         after = getattr(runner, "member_calls", ())
         calls = tuple(b - a for a, b in zip(before, after, strict=True))
-        return Counts(*count(scores, self.pieces, compiled.classifiers), calls)
+        counted = count(scores, self.pieces, compiled.classifiers)
+        return Counts(*counted, calls, time.perf_counter() - begin)
 
     def _draw(self, device: torch.device) -> Tensor:
         """The noisy inputs of all pieces, (rows of all, ...)."""

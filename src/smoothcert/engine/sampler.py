@@ -11,125 +11,28 @@ counts of draws are those without it, and what was drawn for nothing is in none 
 
 from __future__ import annotations
 
+import math
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field, replace
-from typing import Any, Generic, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic
 
 import numpy as np
-from torch import Tensor
 
+from smoothcert.engine.input_progress import Answer, InputProgress
 from smoothcert.engine.member_calls import MemberCalls
-from smoothcert.engine.pieces import Batch, Counts, Piece, Whole
+from smoothcert.engine.pieces import Batch, Counts, Piece
 from smoothcert.engine.pools import Session
-from smoothcert.noise import Noise
-from smoothcert.procedures import Ask, Conversation, answered
-from smoothcert.procedures.certificate import Answered
-from smoothcert.stats import Tally
 
-Answer = TypeVar("Answer", bound=Answered)
+WORK_SECONDS = 0.01
+"""Where calls are shorter, a worker is given several at once: every handing over costs all of them some time in which
+they wait for Python's lock."""
 
-FLUSH = 2**20
-"""Draws whose squares of scores surely fit in 64 bits; then the count goes on in Python's own integers."""
+MOST_CALLS = 16
+"""That a worker is given at once."""
 
-AHEAD = 0.25
-"""Of the draws that a conversation has asked for of a purpose, so many may be made ahead where that costs time."""
-
-NOTHING: Whole = np.empty(0, dtype=np.int64)
-UNKNOWN = -1
-
-
-@dataclass(eq=False)
-class InputProgress(Generic[Answer]):
-    """One input, the conversation about it, and how far its current request for draws has been answered."""
-
-    row: int  # in the batch of inputs
-    x: Tensor  # one input, on the CPU
-    noise: Noise
-    input_id: str
-    conversation: Conversation[Answer]
-    weights: tuple[float, ...] | None = None  # of an ensemble's members, where they are the input's own
-    ask: Ask = field(init=False)
-    tally: Tally | None = None  # what was added up of the current request
-    counts: Whole | None = None  # (1 or 3, C) what was not yet: votes and, if wanted, score sums and squares
-    missing: int = 0  # draws of the current request that are not counted yet
-    uncounted: int = 0  # draws in `counts`
-    unsent: int = 0  # draws of the current request that were not handed out
-    used: dict[str, int] = field(default_factory=dict)  # draws handed out so far, by purpose, but those ahead
-    ahead: dict[str, Whole] = field(default_factory=dict)  # by purpose, votes of the draws that follow, or UNKNOWN
-    answers: list[tuple[str, Tally]] = field(default_factory=list)  # all so far, for the record
-    seed: int | None = None  # of its draws; None: the sampler's
-
-    def request(self, ask: Ask) -> None:
-        """Begin a new request. A purpose goes on where it stopped: no draw is ever used twice."""
-        self.ask, self.tally, self.counts, self.uncounted = ask, None, None, 0
-        self.missing = self.unsent = ask.n
-
-    def take(self, most: int, seed: int) -> Piece:
-        """The next draws of the current request, as a piece of work."""
-        rows, first = min(most, self.unsent), self.used.get(self.ask.purpose, 0)
-        self.unsent -= rows
-        self.used[self.ask.purpose] = first + rows
-        return self._piece(first, rows, seed)
-
-    def room_ahead(self, *, free: bool) -> int:
-        """How many draws may be made ahead now; fewer where they are not free."""
-        ask = self.ask
-        if self.unsent or ask.beta is not None:
-            return 0
-        most = ask.further if free else min(ask.further, int(AHEAD * self.used[ask.purpose]))
-        return max(0, most - len(self.ahead.get(ask.purpose, NOTHING)))
-
-    def take_ahead(self, rows: int, seed: int) -> Piece:
-        """Draws that follow those of the current request and those that were made ahead already."""
-        purpose = self.ask.purpose
-        before = self.ahead.get(purpose, NOTHING)
-        self.ahead[purpose] = np.concatenate([before, np.full(rows, UNKNOWN)])
-        return self._piece(self.used[purpose] + len(before), rows, seed, ahead=True)
-
-    def _piece(self, first: int, rows: int, seed: int, *, ahead: bool = False) -> Piece:
-        seed = seed if self.seed is None else self.seed
-        about = self.x, self.input_id, self.noise, seed, self.ask.purpose, self.ask.beta
-        return Piece(*about, first, rows, self.weights, ahead)
-
-    def use_ahead(self, classes: int) -> int:
-        """Answer the request, as far as they go, with draws that were made ahead; how many of them are known by now."""
-        purpose, before = self.ask.purpose, self.ahead.get(self.ask.purpose, NOTHING)
-        asked, self.ahead[purpose] = before[: self.ask.n], before[self.ask.n :]
-        self.unsent -= len(asked)
-        self.used[purpose] = self.used.get(purpose, 0) + len(asked)
-        return self._count_each(asked[asked != UNKNOWN], classes)
-
-    def keep_ahead(self, piece: Piece, answers: Whole, classes: int) -> int:
-        """Take votes of draws that were made ahead; how many of them are asked for by now, and counted."""
-        used, kept = self.used[piece.purpose], self.ahead[piece.purpose]
-        asked = min(max(0, used - piece.first), piece.rows)
-        kept[piece.first + asked - used : piece.first + piece.rows - used] = answers[asked:]
-        return self._count_each(answers[:asked], classes)
-
-    def hear(self) -> Answer | None:
-        """Tell the conversation what its draws said: its answer, or None if it asks for more."""
-        assert self.tally is not None
-        self.answers.append((self.ask.purpose, answered(self.ask, self.tally)))
-        try:
-            self.request(self.conversation.send(self.tally))
-            return None
-        except StopIteration as stop:
-            answer: Answer = replace(stop.value, answers=tuple(self.answers))
-            return answer
-
-    def _count_each(self, answers: Whole, classes: int) -> int:
-        return self.count(np.bincount(answers, minlength=classes)[None], len(answers)) if len(answers) else 0
-
-    def count(self, counts: Whole, rows: int) -> int:
-        """Add what some draws came to; before 64 bits might not do, Python's integers take over. Returns `rows`."""
-        self.counts = counts if self.counts is None else self.counts + counts
-        self.missing, self.uncounted = self.missing - rows, self.uncounted + rows
-        if not self.missing or self.uncounted >= FLUSH:
-            more = Tally(*map(tuple, self.counts.tolist()))
-            self.tally = more if self.tally is None else self.tally + more
-            self.counts, self.uncounted = None, 0
-        return rows
+MOST_BYTES = 2**22
+"""Of the noisy inputs of several calls, which are drawn at once."""
 
 
 @dataclass(frozen=True)
@@ -192,18 +95,22 @@ class _Queue(Generic[Answer]):
         self._open: dict[InputProgress[Answer], None] = {}  # begun and not answered, oldest first
         self._ready: deque[InputProgress[Answer]] = deque()  # of these, those with draws to hand out
         self._sent: dict[int, tuple[Batch, list[Sent]]] = {}
+        self._call_seconds = math.inf  # of a full call, the fastest so far
+        self._most_calls = 1  # that a worker is given at once
 
     def next_batch(self, under_way: int) -> Batch | None:
-        """A full batch; with draws for fewer than that per idle worker, an equal share of them."""
+        """A full call, or several if they are short; with draws for fewer per idle worker, an equal share of them."""
         sampler, full = self._sampler, self._sampler.rows_per_call
-        if not sampler.packed:
-            return self._send(self._take(full, several=False), full) if self._available(1) else None
+        calls = self._calls_at_once()
+        if not sampler.packed or calls > 1:
+            sent = self._take(calls * full, several=sampler.packed) if self._available(1) else []
+            return self._send(sent, full) if sent else None
         idle = sampler.session.workers - under_way
         parts = max(1, idle)
         asked = self._available(parts * full)
         ahead = 0
         if sampler.ahead and asked < idle * full and sampler.session.workers > 1:
-            ahead = min(idle * full - asked, sum(progress.room_ahead(free=False) for progress in self._open))
+            ahead = self._room_ahead(idle * full - asked)
         if not asked + ahead:
             return None
         rows = share = min(full, -(-(asked + ahead) // parts))
@@ -220,7 +127,8 @@ class _Queue(Generic[Answer]):
 
     def take_back(self, work: object, counts: Counts) -> Iterator[tuple[InputProgress[Answer], int]]:
         """Tell each input what a batch came to: how many draws of its request that answers."""
-        _, sent = self._sent.pop(id(work))
+        batch, sent = self._sent.pop(id(work))
+        self._measure(batch, counts.seconds)
         end = 0
         for number, (progress, piece) in enumerate(sent):
             end += piece.rows
@@ -250,6 +158,22 @@ class _Queue(Generic[Answer]):
     def ended(self) -> bool:
         """Whether everybody is answered, and nobody waits."""
         return not self._open and not self._available(1)
+
+    def _calls_at_once(self) -> int:
+        """How many full calls to hand out at once: fewer towards the end, so that all workers end together."""
+        if self._most_calls == 1:
+            return 1
+        share = 2 * self._sampler.session.workers * self._sampler.rows_per_call
+        return max(1, self._available(self._most_calls * share) // share)
+
+    def _measure(self, batch: Batch, seconds: float) -> None:
+        """Learn from what a batch took how many calls to hand out at once."""
+        full, row_bytes = self._sampler.rows_per_call, batch.pieces[0].x.nbytes
+        calls = batch.rows // full
+        if calls and seconds / calls < self._call_seconds:
+            self._call_seconds = seconds / calls
+            room = MOST_BYTES // (full * row_bytes)
+            self._most_calls = max(1, min(MOST_CALLS, room, int(WORK_SECONDS / max(self._call_seconds, 1e-6))))
 
     def _send(self, sent: list[Sent], rows_per_call: int) -> Batch:
         batch = Batch(tuple(piece for _, piece in sent), rows_per_call)
@@ -285,11 +209,22 @@ class _Queue(Generic[Answer]):
                 self._ready.popleft()
         return taken
 
+    def _room_ahead(self, most: int) -> int:
+        """How many draws may be made ahead, if fewer than `most`."""
+        found = 0
+        for progress in self._open:
+            found += progress.room_ahead(free=False)
+            if found >= most:
+                return most
+        return found
+
     def _take_ahead(self, rows: int) -> list[Sent]:
         """So many draws at most that nobody has asked for yet; a place that would be empty is free."""
         taken: list[Sent] = []
         for free in (False, True):
-            for progress in self._open if rows else ():
+            for progress in self._open:
+                if not rows:
+                    return taken
                 more = min(rows, progress.room_ahead(free=free))
                 if more:
                     taken.append((progress, progress.take_ahead(more, self._sampler.seed)))

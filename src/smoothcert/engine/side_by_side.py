@@ -11,9 +11,9 @@ from torch import Tensor
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import input_id
 from smoothcert.engine.compiled import Compiled
+from smoothcert.engine.input_progress import InputProgress
 from smoothcert.engine.inputs import Inputs
 from smoothcert.engine.member_calls import MemberCalls
-from smoothcert.engine.sampler import InputProgress
 from smoothcert.engine.smoothed import Smoothed
 from smoothcert.noise import Noise
 from smoothcert.procedures import Ask, Certificate, Conversation, FixedDraws, Procedure, answered

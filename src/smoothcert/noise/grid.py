@@ -153,8 +153,8 @@ def fill_steps(law: RoundedLaw, stream: RowStream, first: int, out: Floats) -> N
         start, steps = first + part.start, out[part]
         cells = SCRATCH.array("cells", steps.size, "p").reshape(steps.shape)
         np.copyto(cells, stream.bits(start, len(steps), 2 * d, SCRATCH).view("<u2")[:, :d])
-        # "clip" only because numpy then writes into `out` at once: no cell is outside of the table.
-        np.take(values, cells, out=steps, mode="clip")
+        # "wrap" only because numpy then writes into `out` at once: no cell is outside of the table.
+        np.take(values, cells, out=steps, mode="wrap")
         flat = steps.reshape(-1)  # the same memory: `out` is in one piece
         place = np.flatnonzero(flat >= OPEN)
         if len(place):

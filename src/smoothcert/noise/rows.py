@@ -18,8 +18,8 @@ Floats = NDArray[np.float32]
 
 SCRATCH = Scratch()
 
-AT_ONCE = 2**18
-"""Bytes of random bits that are made at a time, so that they stay in the cache of a core."""
+AT_ONCE = 2**19
+"""Bytes of random bits that are made at a time: few parts, and not more memory than caches hold."""
 
 
 def parts(rows: int, bytes_per_row: int) -> Iterator[slice]:

@@ -96,11 +96,18 @@ class Network:
             request = compiled.create_infer_request()
         except Exception as error:
             raise UnableError(f"OpenVINO cannot load it: {first_line(error)}") from error
+        self._new_tensor = ov.Tensor
         self._request, self._compiled, self._core = request, compiled, core  # let go in this order
 
     def __call__(self, x: Tensor) -> Tensor:
-        """Scores (B, C) of x (B, ...), copied in and out: a request that shared memory would point to what is gone."""
-        return torch.from_numpy(self._request.infer({0: x.contiguous().numpy()})[0])
+        """Scores (B, C) of x (B, ...), which is read where it is, and no longer than until scores are there.
+
+        They are copied: the next call writes over them.
+        """
+        given = x.contiguous().numpy()
+        self._request.set_input_tensor(self._new_tensor(given, shared_memory=True))
+        self._request.infer(share_outputs=True)
+        return torch.from_numpy(self._request.get_output_tensor(0).data.copy())
 
 
 def _about(name: str, precision: str, content: bytes) -> dict[str, Any]:

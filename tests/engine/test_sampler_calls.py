@@ -1,0 +1,75 @@
+"""Workers of quick models are given several calls at once: which changes no vote, and no company of a row."""
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from smoothcert.core.model import Model
+from smoothcert.engine import Compiled, Smoothed
+from smoothcert.engine import sampler as module
+from smoothcert.engine.pieces import Batch, Counts
+from smoothcert.noise import Gaussian
+from smoothcert.procedures import Certificate, Fixed
+
+PROCEDURE, ROWS = Fixed(n0=50, n=5000), 16
+
+
+class Placed(nn.Module):
+    """Scores that depend on how many rows share a call: rows are never packed, and company must stay the same."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[1.0, -1.0], [0.5, 0.25]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = x.flatten(1)[:, :2] @ self.weight
+        return scores + 1e-7 * torch.arange(len(x))[:, None] * torch.tensor([1.0, -1.0])
+
+
+@pytest.fixture
+def ran(monkeypatch: pytest.MonkeyPatch) -> list[Batch]:
+    """Every batch that was run."""
+    found: list[Batch] = []
+    plain = Batch.run
+
+    def run(self: Batch, compiled: Compiled, runner: Model) -> Counts:
+        found.append(self)
+        return plain(self, compiled, runner)
+
+    monkeypatch.setattr(Batch, "run", run)
+    return found
+
+
+def certified(model: nn.Module, x: Tensor, workers: int) -> list[Certificate]:
+    g = Smoothed(model, 2, Gaussian(0.5), seed=3, batch_size=ROWS, workers=workers, input_shape=(4,))
+    return list(g.certify(x, PROCEDURE))
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+@pytest.mark.parametrize("packed", [True, False], ids=["packed", "by itself"])
+def test_votes_are_those_of_one_call_at_a_time(
+    ran: list[Batch], monkeypatch: pytest.MonkeyPatch, packed: bool, workers: int
+) -> None:
+    torch.manual_seed(0)
+    model, x = (nn.Linear(4, 2) if packed else Placed()), torch.rand(3, 4)
+    monkeypatch.setattr(module, "WORK_SECONDS", 0.0)
+    once = certified(model, x, workers)
+    assert all(batch.rows <= ROWS for batch in ran)
+    ran.clear()
+    monkeypatch.setattr(module, "WORK_SECONDS", 1.0)
+    assert certified(model, x, workers) == once
+    assert max(batch.rows for batch in ran) == module.MOST_CALLS * ROWS
+    assert {batch.rows_per_call for batch in ran} <= {*range(1, ROWS + 1)}
+
+
+def test_work_shrinks_towards_the_end_and_with_the_size_of_inputs(
+    ran: list[Batch], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    torch.manual_seed(0)
+    monkeypatch.setattr(module, "WORK_SECONDS", 1.0)
+    certified(nn.Linear(4, 2), torch.rand(4), 2)
+    assert max(batch.rows for batch in ran[-3:]) <= 2 * ROWS
+    ran.clear()
+    monkeypatch.setattr(module, "MOST_BYTES", 3 * ROWS * 4 * 4)
+    certified(nn.Linear(4, 2), torch.rand(4), 2)
+    assert max(batch.rows for batch in ran) == 3 * ROWS
