@@ -48,5 +48,10 @@ def _numbers(model: ZooModel) -> dict[str, Any]:
         "acr": average_certified_radius(records),
         "acr_interval": [interval.low, interval.high],
         "certified_accuracy_at_0": float(certified_accuracy(records, [0.0])[0]),
-        "verify": f"smoothcert verify {model.run} --model zoo:{model.name}",
+        "verify": " ".join(["smoothcert verify", str(model.run), f"--model zoo:{model.name}", *_needed(model)]),
     }
+
+
+def _needed(model: ZooModel) -> list[str]:
+    """Options besides: where the images are, if they do not come with the package."""
+    return [model.card["verify_with"]] if "verify_with" in model.card else []

@@ -1,7 +1,7 @@
 """Models that come with the package: small, trained here, each with a card and the records that prove its numbers.
 
 A model is a folder beside this file: `model.safetensors`, `card.json` (what it is and how it was made) and `run/`, its
-certificates of the packaged test images, which `smoothcert verify` checks like any other run.
+certificates of test images, packaged ones where there are any, which `smoothcert verify` checks like any other run.
 """
 
 from __future__ import annotations
@@ -36,7 +36,10 @@ class ZooModel:
 
     @property
     def card(self) -> dict[str, Any]:
-        """What it is and how it was made: about, data, noise, recipe, seed, command, certified_by."""
+        """What it is and how it was made: about, data, noise, recipe, seed, command, certified_on.
+
+        And `verify_with`: options that an audit needs where images are not packaged.
+        """
         content: dict[str, Any] = json.loads((self.folder / "card.json").read_text("utf-8"))
         return content
 
