@@ -62,7 +62,9 @@ class TrainedRouter:
         if self.offsets is None:
             return taught
         routed, single = (down(value, 4) for value in (self.offsets.routed, self.offsets.single))
-        worth = f"mean radius of inputs that training held out, about {routed} routed and {single} with one strength"
+        worth = (
+            f"mean radius of inputs that training held out, by a rough estimate {routed} routed and {single} with one"
+        )
         if self.offsets.routed <= self.offsets.single:
             worth += "; so this router always chooses that one: routing does not pay here"
         return f"{taught}; {worth}"
