@@ -13,6 +13,7 @@ import smoothcert as sc
 from smoothcert.cli import app
 from smoothcert.core.plugins import load_plugin
 from smoothcert.models import Architecture, build, save
+from smoothcert.stats.rounding import down
 
 PLUGIN = Path(__file__).parents[1] / "plugins" / "my_architecture.py"
 RECIPE = "mnist-lenet-consistency-0.50-fast"
@@ -65,7 +66,14 @@ def test_the_router_says_what_it_is_for(folder: Path) -> None:
     assert found.details["objective"]["name"] == "consistency"
     named = [sc.load_model(folder / f"net{s}.safetensors").fingerprint for s in STRENGTHS]
     assert found.details["routes"]["members"] == named
+    offsets = found.details["offsets"]
+    assert len(offsets["values"]) == 2
+    assert offsets["routed"] >= offsets["single"] > 0
     again = train_router(folder)
+    assert (
+        f"by a rough estimate {down(offsets['routed'], 4)} routed and {down(offsets['single'], 4)} with one"
+        in " ".join(again.output.split())
+    )
     assert "label: started" not in again.output
     assert "already trained" in again.output
 

@@ -11,46 +11,56 @@ from torch import Tensor, nn
 import smoothcert as sc
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset, from_arrays
-from smoothcert.workflows.route_labels import CLAMP, member_radii, nearest, route_labels, soft_radii
+from smoothcert.workflows.route_labels import (
+    CLAMP,
+    member_radii,
+    nearest,
+    noisy_scores,
+    route_labels,
+    vote_radii,
+    vote_share,
+)
 from smoothcert.workflows.sources import open_model
 from smoothcert.workflows.train_router import relabelled, train_router
 
 
-class Sure(nn.Module):
-    """Scores of two classes that only the first number decides: class 1 with probability p there, if it is 1."""
+class Plane(nn.Module):
+    """Scores of two classes: an input of zeros is of class 1, `distance` from the plane where that ends."""
 
     num_classes = 2
 
-    def __init__(self, p: float) -> None:
+    def __init__(self, distance: float) -> None:
         super().__init__()
-        self.odds = float(np.log(p / (1 - p)))
+        self.distance = distance
 
     def forward(self, x: Tensor) -> Tensor:
-        high = torch.full_like(x[:, 0], self.odds)
-        return torch.stack([torch.zeros_like(high), high], dim=1)
+        return torch.stack([0 * x[:, 0], x[:, 0] + self.distance], dim=1)
 
 
-def test_the_soft_radius_is_that_of_the_right_class() -> None:
-    x, y = torch.zeros(2, 3), torch.tensor([1, 0])
-    found = soft_radii(Sure(0.9), x, y, sc.Gaussian(0.5), draws=4, stream=torch.Generator().manual_seed(0))
+def test_the_radius_is_that_of_the_votes_that_many_draws_will_show() -> None:
+    """Margins of a half space are normal, so the share of votes is known, and the radius is the distance."""
+    x, truth, noise = torch.zeros(3, 2), torch.tensor([1, 0, 1]), sc.Gaussian(0.5)
+    scores = noisy_scores(Plane(0.4), x, noise, draws=4000, stream=torch.Generator().manual_seed(0))
+    assert scores.shape == (3, 4000, 2)
+    assert vote_radii(scores, truth, noise) == pytest.approx([0.4, -0.4, 0.4], abs=0.05)
+    certain = torch.tensor([[[0.0, 1.0]] * 4]).double()
+    assert vote_radii(certain, torch.tensor([1]), noise) == pytest.approx([0.5 * norm.ppf(1 - CLAMP)])
+    # Mean scores would make strong noise look worse than it is: 0.6 in every draw is every vote.
+    assert vote_share(torch.tensor([[[0.4, 0.6]] * 4]), torch.tensor([1])).item() == 1.0
 
-    assert found == pytest.approx([0.5 * norm.ppf(0.9), -0.5 * norm.ppf(0.9)])
-    certain = soft_radii(Sure(1 - 1e-12), x, y, sc.Gaussian(0.5), draws=4, stream=torch.Generator())
-    assert certain[0] == pytest.approx(0.5 * norm.ppf(1 - CLAMP))
 
-
-def labels(data: Dataset, *probabilities: float, neighbours: int = 1) -> list[int]:
-    members = {s: open_model(Sure(p)) for s, p in zip((0.5, 1.0), probabilities, strict=True)}
-    radii = member_radii(members, {s: sc.Gaussian(s) for s in members}, data, draws=2)
+def labels(data: Dataset, *distances: float, neighbours: int = 1) -> list[int]:
+    members = {s: open_model(Plane(d)) for s, d in zip((0.5, 1.0), distances, strict=True)}
+    radii = member_radii(members, {s: sc.Gaussian(s) for s in members}, data, draws=200)
     return route_labels(radii, data, neighbours=neighbours).tolist()
 
 
 def test_each_input_is_labelled_with_what_suits_it() -> None:
-    """Of 0.5 * z(0.99) and 1 * z(0.8), the first is larger; where both are wrong, the less wrong one is."""
+    """The larger radius decides; where both are wrong, the less wrong one."""
     data = from_arrays(np.zeros((3, 3), dtype=np.float32), np.array([1, 1, 0]), split="train")
-    assert labels(data, 0.99, 0.8) == [0, 0, 1]
-    assert labels(data, 0.9, 0.9) == [1, 1, 0]
-    taught = relabelled(data, np.array(labels(data, 0.99, 0.8)), [0.5, 1.0])
+    assert labels(data, 1.2, 0.8) == [0, 0, 1]
+    assert labels(data, 0.6, 1.2) == [1, 1, 0]
+    taught = relabelled(data, np.array(labels(data, 1.2, 0.8)), [0.5, 1.0])
     assert (taught.num_classes, taught.class_names, taught.labels.tolist()) == (2, ("0.5", "1"), [0, 0, 1])
     assert taught.fingerprint != data.fingerprint
 
@@ -70,5 +80,5 @@ def test_neighbours_decide_by_what_is_at_stake() -> None:
 
 def test_what_is_no_router_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two strengths or more, got 1"):
-        train_router("mnist-lenet-consistency-0.50-fast", {0.5: Sure(0.9)}, out=tmp_path / "a")
+        train_router("mnist-lenet-consistency-0.50-fast", {0.5: Plane(0.9)}, out=tmp_path / "a")
     assert not (tmp_path / "a").exists()

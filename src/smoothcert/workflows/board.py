@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict
+from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -93,9 +94,10 @@ def sources_of(found: Board) -> list[str]:
 
 
 def _acr(results: Results, *, claimed: bool) -> str:
-    """What we claim is rounded down; what others published to nearest, as they did."""
+    """What we claim is rounded down; what others published to nearest, as they did, and a tie upwards."""
     value = average_certified_radius(results.records)
-    return down(value, 4) if claimed else f"{value:.4f}"
+    # Means of published radii, which have three digits, can be ties: 0.53235 is one, though its float lies below.
+    return down(value, 4) if claimed else str(Decimal(repr(value)).quantize(Decimal("1e-4"), ROUND_HALF_UP))
 
 
 def _percent(share: Share | None) -> str:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, cast
 
 import torch
@@ -80,6 +81,7 @@ def train_recipe(
     init: Path | None = None,
     keep_every: int | None = None,
     routes: Mapping[str, Any] | None = None,
+    finish: Callable[[torch.nn.Module], Mapping[str, Any]] | None = None,
     observer: Observer = SILENT,
 ) -> bool:
     """Train on `data` into the folder `out`: log, state and, when done, the model. False if that was done before.
@@ -94,6 +96,7 @@ def train_recipe(
         init: a checkpoint of the same network, whose weights are the first ones.
         keep_every: the model after every so many epochs is kept, as epoch-0010.safetensors.
         routes: of a router: what its classes stand for, and by which models its labels were made.
+        finish: may change the trained model before it is written; what it gives, JSON-able, is written beside it.
         observer: hears how it goes.
     """
     if keep_every is not None and keep_every < 1:
@@ -132,10 +135,10 @@ def train_recipe(
         about: dict[str, Any] = {"objective": objective.describe(), "noise": objective.noise.describe()}
         about["class_names"] = list(data.class_names)
 
-        def save(path: Path, epoch: Epoch) -> None:
+        def save(path: Path, epoch: Epoch, more: Mapping[str, Any] = MappingProxyType({})) -> None:
             versions = {"smoothcert": smoothcert.__version__, "torch": torch.__version__}
             found = {"epochs": epoch.number, "versions": versions, "accuracy_under_noise": epoch.accuracy}
-            models.save(path, model, architecture, json.loads(json.dumps(config | about | found)))
+            models.save(path, model, architecture, json.loads(json.dumps(config | about | found | dict(more))))
 
         with task(told, f"seed {seed}") as under_way:
 
@@ -154,7 +157,7 @@ def train_recipe(
 
             run(session, save_every=save_every, on_epoch=on_epoch, on_step=under_way.reach)
         if group.rank == 0:
-            save(folder.model, history[-1])
+            save(folder.model, history[-1], {} if finish is None else finish(model))
         group.gather(None)  # nobody leaves before the model is written
     return True
 

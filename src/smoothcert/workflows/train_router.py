@@ -4,27 +4,35 @@ from __future__ import annotations
 
 import dataclasses
 import io
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import torch
+from torch import nn
 
 from smoothcert import models
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import read_file, write_whole
+from smoothcert.core.randomness import generator
 from smoothcert.datasets import Dataset
+from smoothcert.noise import Noise
 from smoothcert.procedures.conversation import check_draws
 from smoothcert.runs.config import config_digest
-from smoothcert.training import Folder
+from smoothcert.stats.rounding import down
+from smoothcert.training import Folder, hold_out
 from smoothcert.training.objectives import Objective
 from smoothcert.training.recipes import Recipe, find
 from smoothcert.training.recipes.build import objective_of
 from smoothcert.workflows.inputs import check_fits
 from smoothcert.workflows.observer import SILENT, Observer
-from smoothcert.workflows.route_labels import NEIGHBOURS, member_radii, route_labels
+from smoothcert.workflows.route_labels import AT_ONCE, NEIGHBOURS, member_radii, noisy_scores, route_labels
+from smoothcert.workflows.route_offsets import Offsets, settle_offsets, shift_scores
 from smoothcert.workflows.sources import (
+    Classifier,
     DataSource,
     ModelSource,
     find_device,
@@ -34,6 +42,8 @@ from smoothcert.workflows.sources import (
 )
 from smoothcert.workflows.train import architecture_of, train_recipe
 
+HELD_DRAWS = 64  # noisy copies of each input that training held out
+
 
 @dataclasses.dataclass(frozen=True)
 class TrainedRouter:
@@ -42,12 +52,22 @@ class TrainedRouter:
     model: Path
     new: bool  # false: it was trained before
     wanted: Mapping[float, int]
+    offsets: Offsets | None = None  # none where training held nothing out
 
     @property
     def sentence(self) -> str:
         """What the router was taught, in words."""
         each = ", ".join(f"{strength:g} for {count}" for strength, count in self.wanted.items())
-        return f"best strengths of the {sum(self.wanted.values())} training inputs: {each}"
+        taught = f"best strengths of the {sum(self.wanted.values())} training inputs: {each}"
+        if self.offsets is None:
+            return taught
+        routed, single = (down(value, 4) for value in (self.offsets.routed, self.offsets.single))
+        worth = (
+            f"mean radius of inputs that training held out, by a rough estimate {routed} routed and {single} with one"
+        )
+        if self.offsets.routed <= self.offsets.single:
+            worth += "; so this router always chooses that one: routing does not pay here"
+        return f"{taught}; {worth}"
 
 
 def train_router(
@@ -66,10 +86,11 @@ def train_router(
 ) -> TrainedRouter:
     """Train a router for `members` by a recipe, into the folder `out`; the same call again goes on with it.
 
-    Every training input is labelled with the strength at which it and inputs like it have the largest soft radius for
-    the right class (`route_labels`); then the router is trained on these labels as any classifier under noise. What
-    must be large is the router's own radius, so take a recipe with the objective "consistency", whose sigma is that of
-    the router's noise; and few strengths are better than many.
+    Every training input is labelled with the strength at which it and inputs like it have the largest radius for the
+    right class (`route_labels`); then the router is trained on these labels as any classifier under noise. What must be
+    large is the router's own radius, so take a recipe with the objective "consistency", whose sigma is that of the
+    router's noise; and few strengths are better than many. Last, inputs that training held out settle how readily it
+    leaves the strength that is best for all (`route_offsets`): there, routing is worth no less than that one.
 
     Args:
         recipe: of the router: its network, its noise, its objective.
@@ -104,9 +125,10 @@ def train_router(
         Folder.check(Path(out), {})
     some = np.arange(len(dataset)) % len(opened)
     models.build(architecture_of(chosen, relabelled(dataset, some, list(opened))))
+    held = hold_out(len(dataset), chosen.holdout)[1]
     noises = {strength: objective.noise.gridless().with_strength(strength) for strength in opened}
     routes: dict[str, Any] = {"strengths": list(opened), "members": [m.about.fingerprint for m in opened.values()]}
-    routes |= {"draws": draws, "neighbours": neighbours}
+    routes |= {"draws": draws, "neighbours": neighbours, "radii": "votes"}
     about = {"routes": routes, "noise": objective.noise.describe(), "data": dataset.fingerprint, "seed": seed}
     kept = _kept_labels(Path(out), about, len(dataset), len(opened))
     labels = kept
@@ -116,6 +138,7 @@ def train_router(
     with using_out(Path(out)):
         Path(out).mkdir(parents=True, exist_ok=True)
         _keep_labels(Path(out), about, labels)
+    settle = partial(_settled, opened, noises, objective.noise, dataset, held, seed, observer) if held else None
     new = train_recipe(
         chosen,
         relabelled(dataset, labels, list(opened)),
@@ -124,10 +147,37 @@ def train_router(
         device=where,
         save_every=save_every,
         routes=routes,
+        finish=settle,
         observer=observer,
     )
     counts = np.bincount(labels, minlength=len(opened)).tolist()
-    return TrainedRouter(Folder(Path(out)).model, new, dict(zip(opened, counts, strict=True)))
+    model = Folder(Path(out)).model
+    offsets = models.load(model).details.get("offsets")
+    return TrainedRouter(
+        model, new, dict(zip(opened, counts, strict=True)), None if offsets is None else Offsets.from_json(offsets)
+    )
+
+
+def _settled(
+    members: Mapping[float, Classifier],
+    noises: Mapping[float, Noise],
+    noise: Noise,
+    data: Dataset,
+    held: Sequence[int],
+    seed: int,
+    observer: Observer,
+    router: nn.Module,
+) -> dict[str, Any]:
+    """Shift the scores of a trained router as inputs settle it that training held out; what was found, JSON-able."""
+    radii = member_radii(members, noises, data, draws=HELD_DRAWS, seed=seed, rows=held, observer=observer)
+    parts = []
+    for start in range(0, len(held), AT_ONCE):
+        x = data.tensors(held[start : start + AT_ONCE])
+        stream = generator(seed, "router", "offsets", start // AT_ONCE)
+        parts.append(noisy_scores(router, x, noise, draws=HELD_DRAWS, stream=stream))
+    found = settle_offsets(torch.cat(parts), radii, noise.for_inputs(x))
+    shift_scores(router, found)
+    return {"offsets": dataclasses.asdict(found)}
 
 
 def _check(recipe: Recipe, objective: Objective, members: Mapping[float, ModelSource]) -> None:
