@@ -52,7 +52,7 @@ def test_the_radius_is_that_of_the_votes_that_many_draws_will_show() -> None:
 def labels(data: Dataset, *distances: float, neighbours: int = 1) -> list[int]:
     members = {s: open_model(Plane(d)) for s, d in zip((0.5, 1.0), distances, strict=True)}
     radii = member_radii(members, {s: sc.Gaussian(s) for s in members}, data, draws=200)
-    return route_labels(radii, data, neighbours=neighbours).tolist()
+    return [int(label) for label in route_labels(radii, data, neighbours=neighbours)]
 
 
 def test_each_input_is_labelled_with_what_suits_it() -> None:
