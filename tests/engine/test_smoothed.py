@@ -219,12 +219,12 @@ def test_extreme_scores_do_not_overflow_the_soft_sums() -> None:
 
 def test_counts_beyond_64_bits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Sums are fetched before they can overflow: the same tally whatever the number of blocks between two fetches."""
-    from smoothcert.engine import sampler
+    from smoothcert.engine import input_progress
 
     g = Smoothed(linear, 2, Gaussian(0.5))
     procedure = Fixed(n0=20, n=2000, bound=Hoeffding())
     once = g.certify(torch.zeros(4), procedure)[0]
-    monkeypatch.setattr(sampler, "FLUSH", 3)
+    monkeypatch.setattr(input_progress, "FLUSH", 3)
     assert g.certify(torch.zeros(4), procedure)[0] == once
     assert 2**40 * 128 * 4096 < 2**63, "the squares of a full fetch fit"
 

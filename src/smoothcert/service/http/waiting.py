@@ -111,6 +111,8 @@ class Asker:
                     yield news.result()
                 else:
                     news.cancel()
+            while not heard.empty():  # votes came before the answer, and may have been passed by it here
+                yield heard.get_nowait()
             yield _result(answered) if answered.done() else self.service.late(ticket, procedure, deadline)
         finally:
             ticket.leave()
