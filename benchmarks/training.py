@@ -1,8 +1,9 @@
 """Images per second of training, and the memory of a MACER step: python benchmarks/training.py [--rounds 5]
 
-Ours against a plain loop (the same objective; default layout, whole batches, torch's SGD) and, where it is installed
-(pip install 'smoothcert[bench]'), against the PyTorch trainers of ART. All of them train the same networks on the same
-random images, interleaved, each for as many steps; medians over the rounds. Peak memory is that of a fresh process.
+Ours, also in bfloat16, against a plain loop (the same objective; default layout, whole batches, torch's SGD) and, where
+it is installed (pip install 'smoothcert[bench]'), against the PyTorch trainers of ART. All of them train the same
+networks on the same random images, interleaved, each for as many steps; medians over the rounds. Peak memory is that of
+a fresh process.
 """
 
 import argparse
@@ -11,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -61,11 +63,12 @@ CASES = [
 ]
 
 
-def ours(case: Case) -> Epoch:
+def ours(case: Case, *, mixed_precision: bool = False) -> Epoch:
     model, data = build(case.spec, seed=0), case.data()
+    options = {"batch_size": case.batch, "chunk": case.chunk, "lr": 0.001, "mixed_precision": mixed_precision}
 
     def epoch() -> None:
-        sc.train(model, data, case.objective, epochs=1, batch_size=case.batch, chunk=case.chunk, lr=0.001)
+        sc.train(model, data, case.objective, epochs=1, **options)
 
     return epoch
 
@@ -107,7 +110,9 @@ def art(case: Case) -> Epoch:
 
 
 def speeds(case: Case, rounds: int) -> dict[str, float | str]:
-    makers = {"ours": ours, "plain": plain} | ({"ART": art} if find_spec("art") else {})
+    makers = {"ours": ours, "bfloat16": partial(ours, mixed_precision=True), "plain": plain} | (
+        {"ART": art} if find_spec("art") else {}
+    )
     found: dict[str, float | str] = {}
     runners: dict[str, Epoch] = {}
     for name, make in makers.items():
@@ -160,14 +165,17 @@ def main() -> None:
         return
     if not find_spec("art"):
         print("ART is not installed (pip install 'smoothcert[bench]'): its column is left out.\n")
-    print("| images/s | ours | plain loop | ART | ours / plain | ours / ART |\n|---|---|---|---|---|---|")
+    print("| images/s | ours | in bfloat16 | plain loop | ART | ours / plain | ours / ART | bfloat16 / ours |")
+    print("|---|---|---|---|---|---|---|---|")
     for case in CASES:
         found = speeds(case, options.rounds)
-        cells = [found.get(name, "") for name in ("ours", "plain", "ART")]
+        cells = [found.get(name, "") for name in ("ours", "bfloat16", "plain", "ART")]
         text = [f"{cell:.0f}" if isinstance(cell, float) else str(cell) for cell in cells]
-        mine = cells[0]
+        mine, mixed, *others = cells
         assert isinstance(mine, float), mine
-        ratios = [f"{mine / cell:.2f}" if isinstance(cell, float) else "" for cell in cells[1:]]
+        assert isinstance(mixed, float), mixed
+        ratios = [f"{mine / cell:.2f}" if isinstance(cell, float) else "" for cell in others]
+        ratios.append(f"{mixed / mine:.2f}")
         print(f"| {case.name} | {' | '.join(text + ratios)} |", flush=True)
     print(
         "\n| MACER on 64 images, LeNet: memory of a step, MB | whole batch | chunks of 16 | of 4 |\n|---|---|---|---|"

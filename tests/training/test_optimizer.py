@@ -1,4 +1,4 @@
-"""Any optimiser of torch, and a moving average of weights: right, and resumed to the last bit."""
+"""Any optimiser of torch, a moving average of weights, bfloat16: right, and resumed to the last bit."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -27,9 +27,11 @@ class StoppedError(Exception):
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
-@pytest.mark.parametrize("ema", [None, 0.9])
-def test_interrupted_anywhere_it_ends_with_the_same_bits(name: str, ema: float | None, tmp_path: Path) -> None:
-    options = {"optimizer": OPTIMIZERS[name], "ema": ema, "save_every": 0.0}
+@pytest.mark.parametrize(("ema", "mixed"), [(None, None), (0.9, None), (None, True)])
+def test_interrupted_anywhere_it_ends_with_the_same_bits(
+    name: str, ema: float | None, mixed: bool | None, tmp_path: Path
+) -> None:
+    options = {"optimizer": OPTIMIZERS[name], "ema": ema, "mixed_precision": mixed, "save_every": 0.0}
     whole = trained(**options)
     for stop in (1, 4, 6):
         state = tmp_path / f"{stop}.safetensors"
@@ -74,6 +76,16 @@ def test_the_average_is_the_average_of_the_weights_after_each_step() -> None:
     assert int(one.state_dict()["1.num_batches_tracked"]) == 12
 
 
+def test_bfloat16_is_for_products_alone_and_on_a_cpu_only_where_it_is_asked_for() -> None:
+    plain, default, mixed = (trained(mixed_precision=value) for value in (False, None, True))
+    assert same(plain, default)
+    assert not same(plain, mixed)
+    for one, other in zip(plain.parameters(), mixed.parameters(), strict=True):
+        assert other.dtype == torch.float32
+        torch.testing.assert_close(one, other, rtol=0.1, atol=0.05)
+    assert next(mixed.parameters()).bfloat16().float().ne(next(mixed.parameters())).any(), "steps are not rounded"
+
+
 def test_another_optimiser_does_not_go_on_from_the_state(tmp_path: Path) -> None:
     state = tmp_path / "state.safetensors"
     trained(optimizer=OPTIMIZERS["adamw"], state=state)
@@ -93,6 +105,8 @@ def test_what_is_no_optimiser_is_one_sentence() -> None:
         trained(optimizer=OPTIMIZERS["adamw"], lr=0.1, momentum=0.5)
     with pytest.raises(InputError, match="ema must lie in"):
         trained(ema=1.0)
+    with pytest.raises(InputError, match="mixed_precision must be true or false, got 'yes'"):
+        trained(mixed_precision="yes")
 
 
 def test_progress_is_on_standard_error(capsys: pytest.CaptureFixture[str]) -> None:

@@ -23,7 +23,8 @@ Seeds = Annotated[str | None, option("Several members, as in 0-4 or 0,3,7, into 
 Changes = Annotated[
     list[str],
     option(
-        "Change a value: lr=0.05, objective.lam=6, optimizer=adamw, noise=uniform, ema=0.999, chunk=16, ...", "--set"
+        "Change a value: lr=0.05, objective.lam=6, optimizer=adamw, noise=uniform, mixed_precision=true, ...",
+        "--set",
     ),
 ]
 Accumulate = Annotated[

@@ -231,8 +231,9 @@ class Session:
         return self.strengths[rows]
 
     def _mixed(self) -> bool:
-        wanted = self.settings.mixed_precision and self.device.type == "cuda"
-        return wanted and torch.cuda.is_bf16_supported(including_emulation=False)
+        if self.settings.mixed_precision is None and self.device.type == "cuda":
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        return bool(self.settings.mixed_precision)
 
     def _merge(self, rows: Tensor) -> None:
         """Gradients, batch-norm statistics and strengths of the whole batch, from what the processes have of it."""

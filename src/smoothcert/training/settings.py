@@ -25,7 +25,7 @@ class Settings:
     chunk: int | None = None
     schedule: Schedule = field(default_factory=OneCycle)
     augment: Augment = field(default_factory=Augment)
-    mixed_precision: bool = True
+    mixed_precision: bool | None = None
     seed: int = 0
     ds2: DS2 | None = None
     ema: float | None = None
@@ -48,8 +48,10 @@ class Settings:
             )
         if self.nesterov and not self.momentum:
             raise InputError("nesterov needs a momentum above 0, got 0; set nesterov to false")
-        if self.ema is not None and not 0 < self.ema < 1:
+        if self.ema is not None and not (isinstance(self.ema, float) and 0 < self.ema < 1):
             raise InputError(f"ema must lie in (0, 1), as 0.999 does, got {self.ema}")
+        if self.mixed_precision not in (None, True, False):
+            raise InputError(f"mixed_precision must be true or false, got {self.mixed_precision!r}")
         if self.ds2 is not None and self.ds2.start >= self.epochs:
             raise InputError(
                 f"ds2 would start after {self.ds2.start} epochs, and there are {self.epochs}; lower the start of ds2"
@@ -63,4 +65,8 @@ class Settings:
     def describe(self) -> dict[str, Any]:
         """All of it, JSON-able."""
         values = asdict(self) | {"schedule": self.schedule.describe(), "augment": self.augment.describe()}
-        return {name: value for name, value in values.items() if value is not None or name not in ("ds2", "ema")}
+        return {
+            name: value
+            for name, value in values.items()
+            if value is not None or name not in ("mixed_precision", "ds2", "ema")
+        }

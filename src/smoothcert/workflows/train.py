@@ -64,6 +64,7 @@ def settings_of(recipe: Recipe, seed: int) -> Settings:
         chunk=recipe.chunk,
         schedule=schedule_of(recipe),
         augment=Augment(recipe.crop, recipe.flip),
+        mixed_precision=recipe.mixed_precision,
         seed=seed,
         ds2=None if recipe.ds2 is None else made(DS2, recipe.ds2),
         ema=recipe.ema,

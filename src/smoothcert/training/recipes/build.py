@@ -80,7 +80,7 @@ def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     A value is JSON, or a word. An unknown key is refused, naming the ones there are; and so is a training too short for
     a term that sets in later.
     """
-    values = recipe.to_json() | {"optimizer": recipe.optimizer, "ema": recipe.ema}
+    values = recipe.to_json() | {name: getattr(recipe, name) for name in ("optimizer", "ema", "mixed_precision")}
     for text in changes:
         key, found, given = text.partition("=")
         if not found:

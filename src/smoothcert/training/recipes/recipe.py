@@ -65,6 +65,7 @@ class Recipe:
     optimizer: str = "sgd"  # or one of `OPTIMIZERS`, to which momentum does not apply
     noise: Mapping[str, Any] | None = None  # a name and the fields of that class; None: Gaussian, of `sigma`
     ema: float | None = None  # decay of a moving average of the weights
+    mixed_precision: bool | None = None  # bfloat16; None: on a GPU that has it
     tunes: str | None = None  # the recipe whose model it goes on with
 
     @property
@@ -102,7 +103,7 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """All fields, JSON-able; those that few recipes have, where they have them."""
         values = {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
-        rare = {field.name: field.default for field in dataclasses.fields(self)[-5:]}
+        rare = {field.name: field.default for field in dataclasses.fields(self)[-6:]}
         return {key: value for key, value in values.items() if key not in rare or value != rare[key]}
 
     @classmethod
