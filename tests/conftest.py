@@ -10,6 +10,7 @@ import pytest
 from scipy import special
 from simulated_runs import simulated_config
 
+import smoothcert as sc
 from smoothcert.core import plugins
 from smoothcert.core.registry import all_or_nothing
 from smoothcert.procedures import Ask, Certificate, Fixed, FromDraws, Scope, converse
@@ -66,6 +67,14 @@ def _own_cache(tmp_path_factory: pytest.TempPathFactory) -> None:
     patch.setenv("SMOOTHCERT_CACHE", str(tmp_path_factory.mktemp("cache")))
 
 
+@pytest.fixture(scope="module", autouse=True)
+def _no_plugin_stays() -> Iterator[None]:
+    """Runs say which plug-ins were loaded: one that a file left behind would change what the next ones see."""
+    before = plugins.loaded_plugins()
+    yield
+    assert plugins.loaded_plugins() == before, "take the fixture `forgotten`"
+
+
 class _OverError(Exception):
     pass
 
@@ -73,6 +82,8 @@ class _OverError(Exception):
 @pytest.fixture(scope="module")
 def forgotten() -> Iterator[None]:
     """What the tests of a file register or load is forgotten after them: other files have the package alone."""
+    for public in sc.__all__:  # what the package registers is there before, and stays
+        getattr(sc, public)
     loaded, entered = dict(plugins._LOADED), set(plugins._ENTERED)
     with suppress(_OverError), all_or_nothing():
         yield

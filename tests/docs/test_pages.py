@@ -21,10 +21,6 @@ NOTEBOOKS = sorted((DOCS / "notebooks").glob("*.ipynb"))
 HIDDEN = re.compile(r"^ {4}(smoothcert|python|pip|ray|torchrun|import|from) ", re.M)
 
 
-for public in sc.__all__:  # what the package registers is there before: only what pages add is forgotten
-    getattr(sc, public)
-
-
 def name(path: Path) -> str:
     return str(path.relative_to(DOCS))
 

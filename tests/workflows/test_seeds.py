@@ -49,6 +49,7 @@ def test_a_process_that_was_killed_is_said() -> None:
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("forgotten")
 def test_processes_know_the_plugins_of_their_parent(tmp_path: Path) -> None:
     """Trainings of a network from outside the package, in processes that start from nothing."""
     (tmp_path / "network.py").write_text(NETWORK)

@@ -231,6 +231,7 @@ def plugged(*, num_classes, input_shape):
 """
 
 
+@pytest.mark.usefixtures("forgotten")
 def test_members_are_trained_side_by_side(nodes: Nodes, tmp_path: Path) -> None:
     """As on this machine: the same weights, and the same words; here because this cluster is there already."""
     from smoothcert import models
