@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 from scipy import special
 from simulated_runs import simulated_config
 
@@ -16,6 +17,10 @@ from smoothcert.core.registry import all_or_nothing
 from smoothcert.procedures import Ask, Certificate, Fixed, FromDraws, Scope, converse
 from smoothcert.runs import Record, Run
 from smoothcert.stats import Tally
+
+# no test asks a clock: on a busy machine an example may take long to run, or to make
+settings.register_profile("any machine", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+settings.load_profile("any machine")
 
 
 @dataclass(frozen=True)

@@ -62,7 +62,7 @@ def test_arbitrary_rows(data: bytes) -> None:
     survives(HEADER + data)
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(edits)
 def test_mutated_logs(changes: list[tuple[int, int, bytes]]) -> None:
     data = GOOD
@@ -82,7 +82,7 @@ def test_a_log_cut_anywhere_loses_rows_but_never_changes_one(tmp_path: Path) -> 
         assert GOOD[:length].count(b"\n") - 1 <= len(cut) <= GOOD[:length].count(b"\n")
 
 
-@settings(max_examples=200, deadline=None)  # a busy machine takes its time
+@settings(max_examples=200)
 @given(where=st.integers(0, 10**6), length=st.integers(0, 8), new=st.binary(max_size=4), file=st.booleans())
 def test_mutated_runs(tmp_path_factory, where: int, length: int, new: bytes, file: bool) -> None:
     source = _run(tmp_path_factory)
@@ -173,7 +173,7 @@ def audited(source: Path, change: Callable[[Path], object]) -> bool | None:
     return not audit.findings
 
 
-@settings(max_examples=200, deadline=None, derandomize=True)
+@settings(max_examples=200, derandomize=True)
 @given(st.data())
 def test_changed_bytes_are_noticed(honest: list[Path], data: st.DataObject) -> None:
     """Whatever byte it is: an audit never raises, and nothing but the circumstances of a run can change unnoticed."""
@@ -188,7 +188,7 @@ def test_changed_bytes_are_noticed(honest: list[Path], data: st.DataObject) -> N
         assert holds is not True or json.loads(changed)["config"] == json.loads(content)["config"]
 
 
-@settings(max_examples=300, deadline=None, derandomize=True)
+@settings(max_examples=300, derandomize=True)
 @given(st.data())
 def test_an_audit_of_odd_values_never_raises(honest: list[Path], data: st.DataObject) -> None:
     """By a careful forger, who makes every digest again."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 from simulated_runs import simulated_config
@@ -58,7 +58,6 @@ def test_the_same_settings_reproduce_every_bit(tmp_path: Path, noise: Noise, pro
         assert again.settings.procedure == run.settings.procedure
 
 
-@settings(deadline=None)
 @given(st.integers(0, 200), st.floats(1e-6, 0.2), st.floats(1e-6, 0.2), st.booleans())
 def test_a_smaller_alpha_never_gives_a_larger_radius(votes: int, one: float, two: float, runner_up: bool) -> None:
     result = in_memory(Fixed(n=200, n0=10, runner_up=runner_up, alpha=0.05), Gaussian(0.5), [votes / 200])

@@ -51,7 +51,7 @@ def options(name: str) -> list[str]:
     return [flag for flag in flags if flag not in ("--out", "--figure")]
 
 
-@settings(max_examples=150, deadline=None, derandomize=True)
+@settings(max_examples=150, derandomize=True)
 @given(st.data())
 def test_arguments_of_any_kind(folder: Path, data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(CALLED))

@@ -36,7 +36,7 @@ CERTIFY, INSERTS = Certify(), Inserts()
 PLAN = tuple(range(12))
 PLACE = "/dev/shm" if os.access("/dev/shm", os.W_OK) else None  # kills need no disk, and flushing one takes long
 SETTINGS = settings(
-    max_examples=100, stateful_step_count=25, deadline=None, derandomize=True, database=None,
+    max_examples=100, stateful_step_count=25, derandomize=True, database=None,
     suppress_health_check=list(HealthCheck),
 )  # fmt: skip
 

@@ -30,7 +30,7 @@ def test_schemathesis_finds_nothing(served: Served) -> None:
     for operation in operations:
 
         @settings(
-            max_examples=max(1, CASES // len(operations)), database=None, deadline=None, derandomize=CASES < 100,
+            max_examples=max(1, CASES // len(operations)), database=None, derandomize=CASES < 100,
             suppress_health_check=list(HealthCheck), phases=[Phase.generate],
         )  # fmt: skip
         @given(case=operation.as_strategy())
