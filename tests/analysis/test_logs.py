@@ -1,3 +1,4 @@
+import gzip
 from pathlib import Path
 
 import pytest
@@ -40,6 +41,28 @@ def test_read_names_it_after_the_file(log) -> None:
     assert results.warnings == ()
     assert results.settings.source == "public log"
     assert len(results.records) == 100
+
+
+def test_a_gzipped_log_is_the_log(log) -> None:
+    plain, packed = log(HEADER + rows(100)), log(gzip.compress((HEADER + rows(100)).encode()), "a.tsv.gz")
+    assert read(packed) == read(plain)
+
+
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"no gzip", "Not a gzipped file"),
+        (gzip.compress(HEADER.encode())[:-9], "ended before the end-of-stream marker"),
+        (gzip.compress(HEADER.encode())[:10] + b"\xff" * 40, "invalid"),
+        (gzip.compress(bytes(2**28 + 1), 1), "more than the 268435456 bytes"),
+    ],
+    ids=["plain", "torn", "damaged", "bomb"],
+)
+def test_a_packed_log_that_is_none_gets_one_sentence(log, content: bytes, reason: str) -> None:
+    with pytest.raises(
+        InputError, match=rf"^\S+a\.tsv\.gz cannot be read \(.*{reason}.*\); give a run folder or a TSV log$"
+    ):
+        read(log(content, "a.tsv.gz"))
 
 
 @pytest.mark.parametrize(

@@ -67,7 +67,7 @@ def _compete(a: Results, b: Results) -> bool:
 
 
 def _below(folder: Path) -> Iterator[Path]:
-    """Runs and .tsv files, in the order of their names; what lies inside a run belongs to it."""
+    """Runs, .tsv and .tsv.gz files, in the order of their names; what lies inside a run belongs to it."""
     try:
         entries = sorted(folder.iterdir())
     except OSError as error:
@@ -76,7 +76,7 @@ def _below(folder: Path) -> Iterator[Path]:
         if is_folder_of_results(entry):
             if not entry.is_symlink():  # a link could lead back up
                 yield from _below(entry)
-        elif entry.is_dir() or entry.suffix == ".tsv":
+        elif entry.is_dir() or entry.name.endswith((".tsv", ".tsv.gz")):
             yield entry
 
 

@@ -7,6 +7,7 @@ and a radius where the classifier abstained counts 0. A log that stops early is 
 from __future__ import annotations
 
 import re
+import zlib
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -15,6 +16,7 @@ from pathlib import Path
 
 from smoothcert.analysis.subset import common_step, ordinal
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import read_inflated
 from smoothcert.procedures import ABSTAIN
 from smoothcert.runs import Record
 
@@ -23,6 +25,7 @@ NEEDED = ("idx", "label", "predict", "radius")
 HARMLESS = ("time", "correct")
 TEST_SETS = {10_000: "MNIST, CIFAR", 26_032: "SVHN", 50_000: "ImageNet"}
 LARGEST = 1e9
+MOST_BYTES = 2**28  # a million inputs take a quarter of it
 
 INTEGER = re.compile(r"-?[0-9]{1,15}")
 NUMBER = re.compile(r"-?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,3})?")
@@ -122,9 +125,10 @@ def _irregular(ordered: list[int]) -> str:
 
 def _lines(path: Path) -> list[str]:
     try:
-        data = path.read_bytes()
-    except OSError as error:
-        raise InputError(f"{path} cannot be read ({error.strerror}); give a run folder or a TSV log") from None
+        data = read_inflated(path, most=MOST_BYTES)
+    except (OSError, EOFError, ValueError, zlib.error) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise InputError(f"{path} cannot be read ({reason}); give a run folder or a TSV log") from None
     try:
         text = data.decode("utf-8-sig")
     except UnicodeDecodeError as error:

@@ -71,7 +71,7 @@ class Results:
 
 
 def read(path: str | Path) -> Results:
-    """Read a run folder or a public TSV log; anything else is refused with one sentence (InputError).
+    """Read a run folder or a public TSV log, gzipped or not; anything else is refused with one sentence (InputError).
 
     Guarantees at least one record, no input twice, and radii between 0 and 1e9. What is unfinished, truncated or of
     restricted meaning stands in `warnings`.
@@ -84,7 +84,7 @@ def read(path: str | Path) -> Results:
         raise InputError(f"{path} does not exist; give a run folder or a TSV log")
     log = read_log(path)
     settings = Settings(source="public log", log_sigma=_sigma_in(path.name, log.records), note=log.note)
-    return Results(name.removesuffix(".tsv"), log.records, settings=settings, warnings=log.warnings)
+    return Results(name.removesuffix(".gz").removesuffix(".tsv"), log.records, settings=settings, warnings=log.warnings)
 
 
 def _sigma_in(name: str, records: Sequence[Record]) -> float | None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import errno
 import fcntl
+import gzip
 import os
 import secrets
 import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from pathlib import Path
 from typing import IO, BinaryIO
 
@@ -117,6 +118,20 @@ def read_file(path: Path, *, most: int | None = None) -> bytes:
         if size > limit:
             raise OSError(errno.EFBIG, f"File too large ({size} bytes, at most {limit} are read)", str(path))
         return file.read()
+
+
+def read_inflated(path: Path, *, most: int) -> bytes:
+    """The content of a file, unpacked where its name ends in .gz; more than `most` bytes are a ValueError.
+
+    No more than that is ever held: a few kilobytes of gzip can unpack to gigabytes.
+    """
+    content = bytearray()
+    with reading_file(path) as file, gzip.open(file) if path.suffix == ".gz" else nullcontext(file) as stream:
+        while part := stream.read(2**20):
+            content += part
+            if len(content) > most:
+                raise ValueError(f"it holds more than the {most} bytes that such a file can have")
+    return bytes(content)
 
 
 def memory_size() -> int:

@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.files import read_inflated
 from smoothcert.datasets.dataset import Dataset, check_labels
-from smoothcert.datasets.files import read_inflated, reading
+from smoothcert.datasets.files import reading
 from smoothcert.datasets.registry import register
 
 MOST_BYTES = 2**26  # of a table, unpacked

@@ -1,14 +1,12 @@
 """Finding the files of a data set, and turning every failure to read one into one sentence."""
 
-import gzip
 import os
 import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from pathlib import Path
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.files import reading_file
 
 FRESH_COPY = "replace it by a fresh copy of the official file"
 
@@ -28,20 +26,6 @@ def reading(path: Path, *, kind: str, remedy: str) -> Iterator[None]:
     except Exception as error:
         reason = " ".join(str(error).split())[:200].rstrip(".") or type(error).__name__
         raise InputError(f"{path} cannot be read as {kind} ({reason}): {remedy}") from error
-
-
-def read_inflated(path: Path, *, most: int) -> bytes:
-    """The content of a file, unpacked where its name ends in .gz; more than `most` bytes are a ValueError.
-
-    No more than that is ever held: a few kilobytes of gzip can unpack to gigabytes.
-    """
-    content = bytearray()
-    with reading_file(path) as file, gzip.open(file) if path.suffix == ".gz" else nullcontext(file) as stream:
-        while part := stream.read(2**20):
-            content += part
-            if len(content) > most:
-                raise ValueError(f"it holds more than the {most} bytes that such a file can have")
-    return bytes(content)
 
 
 def locate(source: str, root: Path, *, folders: Sequence[str], wanted: Sequence[Sequence[str]]) -> list[Path]:

@@ -10,8 +10,9 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
+from smoothcert.core.files import read_inflated
 from smoothcert.datasets.dataset import Dataset, check_labels
-from smoothcert.datasets.files import FRESH_COPY, locate, read_inflated, reading
+from smoothcert.datasets.files import FRESH_COPY, locate, reading
 from smoothcert.datasets.registry import register
 
 FOLDERS = ("mnist", "", "MNIST/raw")

@@ -14,7 +14,7 @@ from smoothcert.present.fitting import Column, FittingTable
 def in_full(name: str) -> dict[str, Any]:
     """The card of one model, where its files lie, and the numbers that follow from its records."""
     model = zoo_model(name)
-    return {"name": name, "file": str(model.file), "run": str(model.run)} | model.card | _numbers(model)
+    return {"name": model.name, "file": str(model.file), "run": str(model.run)} | model.card | _numbers(model)
 
 
 def all_in_full() -> list[dict[str, Any]]:

@@ -50,11 +50,12 @@ def zoo() -> dict[str, ZooModel]:
 
 
 def zoo_model(name: str) -> ZooModel:
-    """The packaged model of that name."""
+    """The packaged model of that name; zeros at the end of its sigma may be left out, as in `mnist-0.5`."""
     found = zoo()
-    if name not in found:
-        raise InputError(f"there is no packaged model {name!r}; there are {', '.join(found) or 'none'}")
-    return found[name]
+    for full, model in found.items():
+        if name in (full, full.rstrip("0").rstrip(".")):
+            return model
+    raise InputError(f"there is no packaged model {name!r}; there are {', '.join(found) or 'none'}")
 
 
 def model_file(source: str | Path) -> Path:
