@@ -1,7 +1,8 @@
 """Models that come with the package: small, trained here, each with a card and the records that prove its numbers.
 
-A model is a folder beside this file: `model.safetensors`, `card.json` (what it is and how it was made) and `run/`, its
-certificates of test images, packaged ones where there are any, which `smoothcert verify` checks like any other run.
+A model is a folder beside this file: `model.safetensors` (or the members of an ensemble and `ensemble.json`), `card.json`
+(what it is and how it was made) and `run/`, its certificates of test images, packaged ones where there are any, which
+`smoothcert verify` checks like any other run.
 """
 
 from __future__ import annotations
@@ -26,8 +27,9 @@ class ZooModel:
 
     @property
     def file(self) -> Path:
-        """The checkpoint."""
-        return self.folder / "model.safetensors"
+        """The checkpoint, or the file of the ensemble."""
+        ensemble = self.folder / "ensemble.json"
+        return ensemble if ensemble.exists() else self.folder / "model.safetensors"
 
     @property
     def run(self) -> Path:
