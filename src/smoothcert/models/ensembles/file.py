@@ -1,8 +1,8 @@
 """An ensemble on disk: `ensemble.json` names an aggregation, its options, and its members in order.
 
 Members are model files or ensemble files, by a path relative to the file (packaged models as `zoo:NAME`) and by
-fingerprint: one that was changed since is refused, and so is a file of which any byte was changed (it holds its own digest). What is loaded is a `Checkpoint`
-like any other, so that whatever takes a model takes an ensemble.
+fingerprint: one that was changed since is refused, and so is a file of which any byte was changed (it holds its own
+digest). What is loaded is a `Checkpoint` like any other, so that whatever takes a model takes an ensemble.
 """
 
 from __future__ import annotations
