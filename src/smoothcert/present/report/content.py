@@ -30,6 +30,7 @@ from smoothcert.present.report.beside import beside, procedure_words
 from smoothcert.present.report.pictures import Pictures
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends
 from smoothcert.procedures import Certificate, Scope
+from smoothcert.procedures.certificate import INCLUSIVE
 from smoothcert.runs import Record
 from smoothcert.stats.rounding import down, nearest, percent
 
@@ -126,6 +127,7 @@ def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[
         "procedure": procedure_words(result.settings.procedure),
         "beside": beside(result, earlier),
         "norm": norm,
+        "inclusive": result.norm == INCLUSIVE,
         "confidence": confidence,
         "alpha": None if alpha is None else _plain(Decimal(repr(alpha))),
         "claims": _claims(result),
