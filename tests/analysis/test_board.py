@@ -13,6 +13,7 @@ from smoothcert.analysis.board import PublishedLog, board, data_of, published
 from smoothcert.analysis.settings import Settings
 from smoothcert.cli import app
 from smoothcert.core.errors import InputError
+from smoothcert.models.zoo import zoo_model
 from smoothcert.procedures import Certificate, Decision
 from smoothcert.runs import DataConfig
 from smoothcert.stats import Tally
@@ -105,6 +106,32 @@ def test_every_number_that_is_printed_is_that_of_the_logs(data: str, number: int
     )
     del printed["ours"]
     assert printed == {PublishedLog(*key).name: acr[number] for key, acr in ACR.items() if key[0] == data}
+
+
+@pytest.mark.parametrize(("number", "indices"), [(0, range(10_000)), (1, EVERY_20TH)], ids=["all", "every 20th"])
+def test_the_page_says_the_same(number: int, indices: range, tmp_path: Path) -> None:
+    """ACRs as published, also that of a log that is added; and the differences, which a table has."""
+    key = ("mnist", "lenet", "catrs", 0.5)
+    added = tsv(PublishedLog(*key).results(indices), tmp_path / "added_sigma0.50.tsv")
+    found = workflow.board([added], sigma=0.5)
+    page = workflow.page(found, tmp_path / "page.html").read_text()
+    model = json.loads(page.partition('<script type="application/json" id="model">')[2].partition("</script>")[0])
+    stated = {PublishedLog(*key).name: acr[number] for key, acr in ACR.items() if (key[0], key[3]) == ("mnist", 0.5)}
+    stated["added_sigma0.50"] = ACR[key][number]
+    assert {run["name"]: run["acr"]["text"] for run in model["runs"]} == stated
+    shown = workflow.table(found)
+    assert [cell.plain for cell in shown.columns[0].cells] == [stated[name.plain] for name in shown.names]
+    ahead = {run["name"]: "{text} ({low} to {high})".format(**run["ahead"]) for run in model["runs"][1:]}
+    names, cells = [name.plain for name in shown.names], [cell.plain for cell in shown.columns[1].cells]
+    assert dict(zip(names, cells, strict=True)) == ahead | {"added_sigma0.50": ""}
+    assert model["runs"][0]["ahead"] == {"value": None, "text": ""}
+    assert all("Jeong" in run["claims"] for run in model["runs"][1:])
+
+
+def test_a_run_of_fewer_draws_is_told() -> None:
+    run = read(zoo_model("mnist-0.50").run)
+    assert "100,000 draws per image" in str(workflow.table(board([run])).caption)
+    assert "run has 1,000, and so shows smaller radii" in str(workflow.table(board([run])).caption)
 
 
 def test_every_log_has_a_source_and_the_official_labels() -> None:

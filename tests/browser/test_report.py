@@ -12,7 +12,7 @@ import pytest
 
 from smoothcert.analysis import Results
 from smoothcert.analysis.settings import Settings
-from smoothcert.present.report import About, Audited, Example, write_report
+from smoothcert.present.report import About, Ahead, Audited, Example, write_report
 from smoothcert.procedures import ABSTAIN, Certificate
 from smoothcert.procedures.certificate import Decision
 from smoothcert.runs import Record
@@ -249,6 +249,29 @@ def test_the_table_sorts(opened: Open) -> None:
     assert [text.split("\n")[0] for text in texts(page, names)] == ["run a", "run b"], "the button keeps the focus"
     # (0.3 + 0.5 + 0.5 + 1) / 8 = 0.2875
     assert texts(page, "td[data-key='acr']")[0].startswith("0.2875")
+
+
+def test_pixels_are_counted_up_to_a_radius(opened: Open) -> None:
+    """An l0 certificate includes its radius: "below 1" would be nothing."""
+    counted = [Record(0, 1, 1, 1.0), Record(1, 1, 0, 3.0), Record(2, 1, ABSTAIN, 0.0)]
+    page = opened([Results("l0", tuple(counted), settings=Settings(norm="l0"))])
+    expect = pytest.importorskip("playwright.sync_api").expect
+    for number, words in ((1, "wrong up to radius 3"), (2, "nothing is claimed"), (0, "up to radius 1")):
+        card = page.locator(f".card[data-index='{number}'] .radius")
+        card.scroll_into_view_if_needed()
+        expect(card).to_have_text(words)
+    assert "in ℓ₀, which counts pixels, none of that norm either" in page.inner_text("#fine")
+    assert "ℓ₀" not in opened(small()).inner_text("#fine")
+
+
+def test_published_results_have_how_far_the_first_is_ahead(opened: Open) -> None:
+    first, second = small()
+    page = opened([first, second])
+    assert (page.locator("td[data-key='ahead']").count(), page.locator("#published").is_visible()) == (0, False)
+    page = opened([first, second], published={"run b": Ahead(-0.5125, "-0.5125", "-0.7", "+0.1")})
+    assert texts(page, "td[data-key='ahead']") == ["–", "-0.5125\n-0.7 to +0.1"]
+    assert "run a is ahead by" in texts(page, "#comparison thead th")
+    assert page.locator("#published").is_visible()
 
 
 def test_inputs_filter_and_sort(opened: Open) -> None:

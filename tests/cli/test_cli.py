@@ -171,7 +171,7 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--n", 9], "n must be at least 10, got 9"),
         (["--n0", 0], "n0 must be at least 1"),
         (["--noise", "pink"], "there is no noise 'pink': the names are ablation, gaussian, laplace, uniform;"),
-        (["--noise", "uniform"], "give --sigma, the half_width"),
+        (["--noise", "uniform"], "give --noise gaussian, or --sigma, the half_width of uniform noise"),
         (["--noise", "uniform", "--sigma", 1, "--norm", "linf"], "--norm does not go with --noise uniform"),
         (["--norm", "l7"], "must be 'l2' or 'linf'"),
         (["--grid", "fine"], "--grid must be auto, off, or a whole number from 1 to 65535 such as 255, got 'fine'"),

@@ -153,6 +153,22 @@ def test_plan(members: list[Path]) -> None:
     assert "with one member nothing is known" in call("ensemble", "plan", "--model", members[0], *options).stderr
 
 
+def test_how_long_weights_are_looked_for(members: list[Path]) -> None:
+    """One step from equal weights is a short one, and other draws say other things."""
+    base = ("ensemble", "weights", *models(members), "--data", "digits", "--limit", 8, "--json", "--method")
+    found = {}
+    for options in (("sgd", "--steps", 1), ("sgd", "--steps", 400), ("convex", "--draws", 2), ("convex",),
+                    ("minimum-variance", "--draws", 2), ("minimum-variance",)):  # fmt: skip
+        done = call(*base, *options)
+        assert done.exit_code == 0, done.output
+        found[options] = json.loads(done.stdout)
+    one, many = [found["sgd", "--steps", steps]["weights"] for steps in (1, 400)]
+    assert one == pytest.approx([1 / 3] * 3, abs=0.01), "lr 0.01"
+    assert max(abs(w - 1 / 3) for w in many) > 0.01
+    for method in ("convex", "minimum-variance"):
+        assert found[method, "--draws", 2]["objective"] != found[method,]["objective"]
+
+
 def test_refusals(members: list[Path], tmp_path: Path) -> None:
     out = tmp_path / "e.json"
     moved = Path(shutil.copy(members[1], tmp_path / "moved.safetensors"))
@@ -170,6 +186,9 @@ def test_refusals(members: list[Path], tmp_path: Path) -> None:
             "--method must be radius, convex, sgd or",
         ),
         (["weights", *models(members), "--data", "digits", "--method", "sgd", "--at", 1], "--at and --signed go with"),
+        (["weights", *models(members), "--data", "digits", "--signed"], "give --aggregation soft-voting"),
+        (["weights", *models(members), "--data", "digits", "--method", "sgd", "--draws", 9], "give --steps"),
+        (["weights", *models(members), "--data", "digits", "--steps", 9], "--steps goes with --method sgd, not with"),
         (["make", "--model", out, "--out", tmp_path / "n.json"], "moved.safetensors was changed since"),
     ]:
         done = call("ensemble", *arguments)

@@ -71,7 +71,7 @@ def test_the_router_says_what_it_is_for(folder: Path) -> None:
     assert offsets["routed"] >= offsets["single"] > 0
     again = train_router(folder)
     assert (
-        f"by a rough estimate {down(offsets['routed'], 4)} routed and {down(offsets['single'], 4)} with one"
+        f"by a rough estimate {down(offsets['routed'], 4)} routed and {down(offsets['single'], 4)} with one strength"
         in " ".join(again.output.split())
     )
     assert "label: started" not in again.output

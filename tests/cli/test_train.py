@@ -247,3 +247,22 @@ def test_training_under_other_noises(changes: list[str], noise: dict[str, object
     assert done.exit_code == 0, done.output
     found = models.load(tmp_path / "a" / "model.safetensors").details["noise"]
     assert {name: found[name] for name in noise} == noise
+    words = done.stdout.rpartition("see: smoothcert ")[2].split()
+    assert words[:1] + words[3:5] == ["certify", "--noise", str(noise["name"])]
+    few = ("--data", "digits", "--n", 20, "--limit", 1, "--workers", 1, "--out", tmp_path / "run")
+    done = call(*words[:5], *few)
+    if "values" in noise:  # images of digits have 256 levels
+        assert "must be multiples of 1/16 in [0, 1] for Ablation(values=17)" in done.stderr
+    else:
+        assert done.exit_code == 0, done.output
+    done = call(*words[:3], *few)
+    assert (done.exit_code, f"was trained under {noise['name']} noise; give --noise" in done.stderr) == (2, True)
+
+
+def test_a_missing_teacher_is_told(tmp_path: Path) -> None:
+    quick = ("train", "mnist-lenet-catrs-0.25-fast", "--data", "digits", "--epochs", 1, "--set", "architecture=lenet")
+    done = call(*quick, "--out", tmp_path / "a")
+    assert "note: without --set objective.teacher=CHECKPOINT labels are the targets" in done.stderr
+    teacher = ("--set", f"objective.teacher={tmp_path / 'a' / 'model.safetensors'}")
+    done = call(*quick, *teacher, "--out", tmp_path / "b")
+    assert (done.exit_code, "note:" in done.stderr) == (0, False), done.output

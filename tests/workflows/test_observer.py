@@ -52,6 +52,19 @@ def test_the_time_left_counts_from_where_it_went_on() -> None:
     assert said[1] == "seed 0: 91%, epoch 9/10, 0:01:00 gone, about 0:09:00 left"
 
 
+def test_of_the_first_steps_nothing_follows() -> None:
+    """Workers that start take seconds: 4 s for one step of 100 000 are no promise of days."""
+    said: list[str] = []
+    clock = Clock()
+    with task(PlainLines(said.append, clock=clock), "draw", total=100_000) as under_way:
+        under_way.reach(0)
+        clock.now = 4.0
+        under_way.reach(1)
+        clock.now = 14.0
+        under_way.reach(50_000)
+    assert said[1:3] == ["draw: 0%, 0:00:04 gone", "draw: 50%, 0:00:14 gone, about 0:00:14 left"]
+
+
 def test_a_task_that_fails_does_not_finish() -> None:
     said: list[str] = []
     with pytest.raises(KeyError), task(PlainLines(said.append), "draw", total=3):

@@ -307,6 +307,7 @@ def test_tables_and_pages_tell_the_routes(run: sc.Run, tmp_path: Path) -> None:
     (note,) = run.summary().rows
     assert note.note is not None
     assert note.note.startswith("routed: ")
+    assert note.note.endswith("p_A, where it is shown, is the chosen classifier's and not the router's")
     page = run.report(tmp_path / "page.html").read_text()
     assert "answered with sigma 0.1; the choice holds within 0." in page
 

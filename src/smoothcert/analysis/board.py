@@ -25,6 +25,8 @@ from smoothcert.core.errors import InputError
 from smoothcert.runs import Record
 
 FILE = Path(__file__).with_name("published.npz")
+PUBLISHED_DRAWS = 100_000
+"""Per image, of all of them."""
 FEWEST = 20
 """Images whose labels must agree with those of a data set: fewer might do so by chance."""
 OF_PACKAGED = {"mnist500": 20}

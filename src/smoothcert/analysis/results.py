@@ -22,6 +22,9 @@ from smoothcert.runs.record import REST
 
 MOST_DRAWS = 2**53  # beyond it a count is no longer exact as a float, and no machine gets there
 
+LOG = "public log"
+"""Where results are from that were read from one."""
+
 SIGMA_IN_NAME = re.compile(r"(?:sigma|noise)[_=-]?([0-9]*\.[0-9]+)", re.I)
 MOST_SIGMAS = 6.0  # no log has as many draws as a larger radius takes, 1e9 and more
 
@@ -83,7 +86,7 @@ def read(path: str | Path) -> Results:
     if not path.is_file():
         raise InputError(f"{path} does not exist; give a run folder or a TSV log")
     log = read_log(path)
-    settings = Settings(source="public log", log_sigma=_sigma_in(path.name, log.records), note=log.note)
+    settings = Settings(source=LOG, log_sigma=_sigma_in(path.name, log.records), note=log.note)
     return Results(name.removesuffix(".gz").removesuffix(".tsv"), log.records, settings=settings, warnings=log.warnings)
 
 

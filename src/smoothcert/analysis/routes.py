@@ -27,7 +27,8 @@ def routes(records: Sequence[Record], routing: RoutingConfig) -> str:
     share = down(100 * limited / answered, 0) if answered else "0"
     return (
         f"routed: {strengths}, no choice {chosen[ABSTAIN]} times; the choice's own radius is the one claimed at "
-        f"{limited} of {answered} certified inputs ({share}%)"
+        f"{limited} of {answered} certified inputs ({share}%); p_A, where it is shown, is the chosen classifier's "
+        "and not the router's"
     )
 
 

@@ -36,7 +36,8 @@ PerInputSteps = Annotated[
 PerInputDraws = Annotated[int | None, option("Draws for each of them. Default: 64, 1, 1.", panel=o.NOISE)]
 PerInputRate = Annotated[float | None, option("Length of a step of ddrs. Default: 0.0001.", panel=o.NOISE)]
 PerInputSpan = Annotated[
-    float | None, option("bracket and ddrs stay within --sigma over and times this. Default: 4.", panel=o.NOISE)
+    float | None,
+    option("Stay within --sigma over and times this. Default: 4; of grid none, it has (0, 1].", panel=o.NOISE),
 ]
 
 Weights = Annotated[

@@ -24,6 +24,10 @@ Out = Annotated[Path | None, option("Ensemble file (.json) to write.")]
 Kind = Annotated[str, option("{aggregations} (denoised: a denoiser, then a classifier).", "--aggregation")]
 Method = Annotated[str, option("radius (largest radii), convex or sgd (SWEEN), minimum-variance (EsbRS).")]
 At = Annotated[float | None, option("Of radius: certified accuracy at this radius instead of the ACR.")]
+WeightDraws = Annotated[
+    int | None, option("Draws per hold-out input. Default: 32 (radius), 100 (convex), 10 (minimum-variance).")
+]
+Steps = Annotated[int | None, option("Of sgd: batches of 64. Default: 4688.")]
 Signed = Annotated[bool, option("Of radius with soft-voting: weights may be negative.", "--signed")]
 K = Annotated[int | None, option("Of consensus: how many members must agree. Default: 2.")]
 
@@ -77,9 +81,9 @@ def rank(
 
 def weights(
     model: Members, data: Data, out: Out = None, method: Method = "radius", at: At = None, signed: Signed = False,
-    aggregation: Kind = "softmax-voting", split: o.Split = "test", start: Start = 1, every: Every = 20,
-    limit: o.Limit = None, sigma: o.Strength = None, noise: o.NoiseName = "gaussian", data_root: o.DataRoot = None,
-    seed: o.Seed = 0, as_json: o.AsJson = False,
+    draws: WeightDraws = None, steps: Steps = None, aggregation: Kind = "softmax-voting", split: o.Split = "test",
+    start: Start = 1, every: Every = 20, limit: o.Limit = None, sigma: o.Strength = None,
+    noise: o.NoiseName = "gaussian", data_root: o.DataRoot = None, seed: o.Seed = 0, as_json: o.AsJson = False,
 ) -> None:  # fmt: skip
     """Find weights on hold-out data; with --out, the weighted ensemble."""
     from smoothcert.workflows import ensemble as workflow
@@ -87,7 +91,16 @@ def weights(
 
     held = hold_out(data, split, start, every, limit, noise, sigma, data_root)
     found = workflow.weights(
-        model, held, method=method, at=at, signed=signed, seed=seed, out=out, aggregation=aggregation
+        model,
+        held,
+        method=method,
+        at=at,
+        signed=signed,
+        draws=draws,
+        steps=steps,
+        seed=seed,
+        out=out,
+        aggregation=aggregation,
     )
     _say(weights_table(model, found), found.to_json(), as_json=as_json)
     for note in found.notes:

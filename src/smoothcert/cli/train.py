@@ -14,6 +14,10 @@ from smoothcert.cli.output import say
 from smoothcert.core.errors import InputError
 
 MOST_SEEDS = 1000
+NO_TEACHER = (
+    "without --set objective.teacher=CHECKPOINT labels are the targets; the paper's are the answers of a model "
+    "that was trained under Gaussian noise of 0.25"
+)
 
 Name = Annotated[str, typer.Argument(help="Name of a recipe; see: smoothcert recipes.")]
 Out = Annotated[Path, option("Folder of the training; the same command again resumes it.")]
@@ -79,6 +83,8 @@ def train(
 
     chosen = adapted(recipe, changes, epochs=epochs, accumulate=accumulate)
     one, several = _seeds(seed, seeds)
+    if chosen.objective["name"] == "catrs" and chosen.objective.get("teacher") is None:
+        say(f"note: {NO_TEACHER}", err=True)
     if router or model:
         _refuse_for_routers(router, several is not None or init is not None or keep_every is not None)
         _train_router(chosen, model, out, data, data_root, one, label_draws, label_neighbours, device, save_every)
@@ -96,7 +102,8 @@ def train(
             made = f"--model {member.model} --model CLASSIFIER --out FILE.json"
             say(f"see: smoothcert ensemble make --aggregation denoised {made}")
         else:
-            say(f"see: smoothcert certify --model {member.model} --data {member.training.data} --out RUN")
+            noise = "" if chosen.noise is None else f"--noise {chosen.noise['name']} "
+            say(f"see: smoothcert certify --model {member.model} {noise}--data {member.training.data} --out RUN")
 
 
 def _train_router(

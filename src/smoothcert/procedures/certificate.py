@@ -161,8 +161,8 @@ class Certificate(Answered):
     @property
     def within(self) -> str:
         """How far the claim reaches, in words: "below l2 radius 0.5", "up to l0 radius 3"."""
-        reach = "up to" if self.norm == INCLUSIVE else "below"
-        return f"{reach} {self.norm} radius {down(self.radius, 4)}"
+        reach, digits = ("up to", 0) if self.norm == INCLUSIVE else ("below", 4)  # l0 counts coordinates
+        return f"{reach} {self.norm} radius {down(self.radius, digits)}"
 
     def __str__(self) -> str:
         sure = f"{self.scope}, wrong with probability at most {self.alpha:g}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_UP, Context, Decimal
 
 from smoothcert.core.errors import InputError
 
@@ -43,6 +43,11 @@ def down(value: float, digits: int) -> str:
 def up(value: float, digits: int) -> str:
     """The upper end of an interval, never below the value."""
     return _quantized(_decimal(value), digits, ROUND_CEILING)
+
+
+def nearest(value: float, digits: int) -> str:
+    """What others published, as they round it, and a tie upwards: 0.53235 is 0.5324, though its float lies below."""
+    return _quantized(_decimal(value), digits, ROUND_HALF_UP)
 
 
 def percent(share: float, *, ceiling: bool = False) -> str:

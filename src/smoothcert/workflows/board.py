@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
-from decimal import ROUND_HALF_UP, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +11,16 @@ from rich.text import Text
 
 from smoothcert import analysis
 from smoothcert.analysis import Results, average_certified_radius
-from smoothcert.analysis.board import Board
+from smoothcert.analysis.board import PUBLISHED_DRAWS, Board
 from smoothcert.analysis.board import board as put_beside
 from smoothcert.analysis.comparison import Comparison, plus
 from smoothcert.analysis.measures import Share, asked_shares
 from smoothcert.analysis.summary import usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.present.fitting import Column, FittingTable
-from smoothcert.present.report import write_report
+from smoothcert.present.report import Ahead, write_report
 from smoothcert.present.tables import NOT_ASKED, radius_title
-from smoothcert.stats.rounding import down, percent, up
+from smoothcert.stats.rounding import down, nearest, percent, up
 
 
 def board(
@@ -38,10 +37,17 @@ def board(
 
 
 def page(found: Board, out: Path, radii: Sequence[float] | None = None) -> Path:
-    """Write all of it as one HTML page, with curves."""
+    """Write all of it as one HTML page, with curves; the same numbers as in the table."""
     if out.suffix.lower() not in (".html", ".htm"):
         raise InputError(f"--out must end in .html, got {out.name!r}")
-    write_report([*found.runs, *found.published], out, radii=None if radii is None else list(radii))
+    others = [(results, comparison) for results, comparison in ordered(found) if comparison is not None]
+    write_report(
+        [*found.runs, *(results for results, _ in others)],
+        out,
+        radii=None if radii is None else list(radii),
+        published={results.name: _ahead(comparison) for results, comparison in others}
+        | {run.name: None for run in found.runs if is_log(run)},
+    )
     return out
 
 
@@ -51,16 +57,20 @@ def table(found: Board, radii: Sequence[float] | None = None) -> FittingTable:
     chosen = list(radii) if radii is not None else usual_radii([results for results, _ in rows])
     shares = [asked_shares(results.records, chosen) for results, _ in rows]
     own = {id(run) for run in found.runs}
-    columns = [Column("ACR", [Text(_acr(results, claimed=id(results) in own)) for results, _ in rows])]
-    columns.append(Column(f"{found.runs[0].name} is ahead by", [Text(_ahead(comparison)) for _, comparison in rows]))
+    columns = [Column("ACR", [Text(_acr(results)) for results, _ in rows])]
+    columns.append(Column(f"{found.runs[0].name} is ahead by", [Text(_words(comparison)) for _, comparison in rows]))
     for number, radius in enumerate(chosen):
         columns.append(Column(radius_title(radius), [Text(_percent(one[number])) for one in shares]))
     names = [Text(results.name, style="bold" if id(results) in own else "") for results, _ in rows]
     caption = (
         f"{found.inputs} test images of {found.data}, the same for all. ACR: average certified l2 radius; then the "
         "difference with its 95% interval, paired by image; then certified accuracy in % at each radius. Published "
-        "rows are of their authors' logs, one training each, radii rounded to three digits."
+        f"rows are of their authors' logs, one training each, {PUBLISHED_DRAWS:,} draws per image, radii rounded to "
+        "three digits."
     )
+    for run in found.runs:
+        if (draws := _fewer(run)) is not None:
+            caption += f" {run.name} has {draws:,}, and so shows smaller radii than it would with as many."
     if any(None in one for one in shares):
         caption += f" {NOT_ASKED}: the run was not asked about such radii, and its ACR is a lower bound."
     return FittingTable(names, columns, caption=caption)
@@ -93,21 +103,38 @@ def sources_of(found: Board) -> list[str]:
     return sorted({log.source for log in found.logs})
 
 
-def _acr(results: Results, *, claimed: bool) -> str:
-    """What we claim is rounded down; what others published to nearest, as they did, and a tie upwards."""
+def is_log(results: Results) -> bool:
+    """Whether somebody else certified it, and published the log."""
+    return results.settings.source is not None
+
+
+def _fewer(run: Results) -> int | None:
+    """The draws that bound, of a run of fixed n with fewer than the published ones."""
+    procedure = run.settings.procedure
+    n = procedure.get("n") if isinstance(procedure, Mapping) and procedure.get("name") == "fixed" else None
+    return n if isinstance(n, int) and n < PUBLISHED_DRAWS else None
+
+
+def _acr(results: Results) -> str:
+    """What we claim is rounded down; what others published to nearest, as they did."""
     value = average_certified_radius(results.records)
-    # Means of published radii, which have three digits, can be ties: 0.53235 is one, though its float lies below.
-    return down(value, 4) if claimed else str(Decimal(repr(value)).quantize(Decimal("1e-4"), ROUND_HALF_UP))
+    return nearest(value, 4) if is_log(results) else down(value, 4)
 
 
 def _percent(share: Share | None) -> str:
     return NOT_ASKED if share is None else percent(share.value)
 
 
-def _ahead(comparison: Comparison | None) -> str:
+def _ahead(comparison: Comparison) -> Ahead | None:
+    """How far the first run is ahead; None where both were not asked the same."""
+    if not comparison.same_question:
+        return None
+    value, ends = comparison.acr_difference, comparison.acr_interval
+    return Ahead(value, plus(down(value, 4)), plus(down(ends.low, 4)), plus(up(ends.high, 4)))
+
+
+def _words(comparison: Comparison | None) -> str:
     if comparison is None:
         return ""
-    if not comparison.same_question:
-        return NOT_ASKED
-    low, high = comparison.acr_interval.low, comparison.acr_interval.high
-    return f"{plus(down(comparison.acr_difference, 4))} ({plus(down(low, 4))} to {plus(up(high, 4))})"
+    ahead = _ahead(comparison)
+    return NOT_ASKED if ahead is None else f"{ahead.text} ({ahead.low} to {ahead.high})"

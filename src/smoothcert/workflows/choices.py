@@ -23,7 +23,7 @@ class NoiseChoice:
         name: of the noise.
         strength: sigma, half width, scale or keep probability; None: as the model was trained.
         norm: of the radii; None: the noise's own.
-        values: number of pixel levels, for ablation noise.
+        values: number of pixel levels, for ablation noise; None: as the model was trained.
         grid: levels of exact sampling such as "255", "off", or "auto": 255 for 8-bit images if the noise can.
         more: options that a noise from a plug-in has.
     """
@@ -39,7 +39,9 @@ class NoiseChoice:
         """The noise, for a model with these details and for inputs that are 8-bit images or not."""
         kind = NOISES.find(self.name)
         takes = {f.name for f in fields(kind)}
-        given = {"norm": self.norm, "values": self.values, "grid": _grid_step(self.grid, eight_bit and "grid" in takes)}
+        trained: Mapping[str, Any] = details.get("noise") or {}
+        values = trained.get("values") if self.values is None and trained.get("name") == self.name else self.values
+        given = {"norm": self.norm, "values": values, "grid": _grid_step(self.grid, eight_bit and "grid" in takes)}
         options: dict[str, Any] = {key: value for key, value in given.items() if value is not None} | dict(self.more)
         for key in options:
             if key not in takes:
@@ -50,6 +52,11 @@ class NoiseChoice:
         if self.strength is not None:
             return self.strength
         trained: Mapping[str, Any] = details.get("noise") or {}
+        if (other := trained.get("name")) not in (None, self.name):
+            raise InputError(
+                f"the model was trained under {other} noise; give --noise {other}, or --sigma, the "
+                f"{kind.strength_name} of {self.name} noise"
+            )
         if trained.get("name") != self.name or kind.strength_name not in trained:
             raise InputError(f"give --sigma, the {kind.strength_name} of the noise: the checkpoint does not name one")
         return float(trained[kind.strength_name])

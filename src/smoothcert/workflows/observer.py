@@ -18,6 +18,7 @@ LOG = "progress.log"
 """The file of a run or training that progress is appended to."""
 
 FIRST, LONGEST = 2.0, 60.0
+ENOUGH = 200  # one part in so many must be done before the time left is told
 """Seconds until the second line of progress where no terminal shows a bar, and the most between later ones."""
 
 
@@ -144,7 +145,8 @@ class PlainLines(Observer):
         pace.said, pace.wait = now, min(2 * pace.wait, LONGEST)
         words = [note] if note else []
         words.append(f"{_time(now - pace.began)} gone")
-        if total and pace.counted is not None and done > pace.counted[1]:
+        # Of the first steps nothing follows: workers that start take seconds, which would come to days.
+        if total and pace.counted is not None and (done - pace.counted[1]) * ENOUGH >= total - pace.counted[1] > 0:
             since, before = pace.counted
             words.append(f"about {_time((now - since) * max(0, total - done) / (done - before))} left")
         share = f"{100 * min(done, total) // total}%" if total else f"{done}"

@@ -63,7 +63,8 @@ class TrainedRouter:
             return taught
         routed, single = (down(value, 4) for value in (self.offsets.routed, self.offsets.single))
         worth = (
-            f"mean radius of inputs that training held out, by a rough estimate {routed} routed and {single} with one"
+            f"mean radius of inputs that training held out, by a rough estimate {routed} routed and {single} with one "
+            "strength for all"
         )
         if self.offsets.routed <= self.offsets.single:
             worth += "; so this router always chooses that one: routing does not pay here"

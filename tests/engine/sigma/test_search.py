@@ -186,6 +186,16 @@ def test_the_grid_is_that_of_the_paper() -> None:
     assert tried == pytest.approx([k / 200 for k in range(1, 201)], rel=0.06)  # 5 deviations of 4000 normals
 
 
+def test_a_grid_with_a_span_is_around_sigma_0() -> None:
+    """Beyond 1 too: who is always sure takes the largest, and an audit knows where such a search can end."""
+    x, search = torch.zeros(1, 5), Grid(7, span=2.0)
+    assert search.strengths(one_by_one(sure), sure, x, sc.Gaussian(3.0), seed=0) == [6.0]
+    ends = [(1.5, True), (2.25, True), (6.0, True), (2.0, False), (1.0, False)]
+    assert [(found, search.can_end(found, 3.0)) for found, _ in ends] == ends
+    assert Grid(1, span=2.0).strengths(one_by_one(sure), sure, x, sc.Gaussian(3.0), seed=0) == [3.0]
+    assert "span" not in Grid().describe()
+
+
 def test_a_wider_span_is_kept() -> None:
     for span, most in ((1.5, 2 ** (4 / 8)), (8.0, 8.0), (64.0, 64.0)):
         found = Bracket(30, span=span).strengths(
@@ -259,7 +269,7 @@ def test_best_of_finds_every_hill_and_asks_for_few() -> None:
         (lambda: DDRS(lr=0.0), "lr of ddrs must be a positive finite number, got 0"),
         (lambda: Bracket(span=1.0), "span of bracket must be a number above 1, got 1.0"),
         (lambda: sigma_search("grid", lr=0.1), "the search grid has no lr; leave it out, or take another search"),
-        (lambda: sigma_search("grid", span=2.0), "the search grid has no span"),
+        (lambda: Grid(span=0.5), "span of grid must be a number above 1, got 0.5"),
         (lambda: Bracket(alpha=2.0), "alpha of bracket must lie strictly between 0 and 1, got 2.0"),
         (lambda: SigmaSearch.from_description({"name": "bracket", "steps": 3}), "describes no search for sigma"),
         (lambda: SigmaSearch.from_description([1]), "search for sigma is described by its name and options"),
@@ -272,7 +282,7 @@ def test_what_cannot_work_is_one_sentence(make: Callable[[], object], words: str
 
 
 def test_every_search_describes_itself() -> None:
-    for search in (Bracket(5, 10, n=50, alpha=0.01, span=2.0), DDRS(3, 2, 0.5), Grid(7, 1)):
+    for search in (Bracket(5, 10, n=50, alpha=0.01, span=2.0), DDRS(3, 2, 0.5), Grid(7, 1), Grid(7, span=3.0)):
         assert SigmaSearch.from_description(search.describe()) == search
     assert Bracket(11, 64).evaluations == 704
     assert [Bracket().agrees(strength(3), strength(k)) for k in (2, 3, 4)] == [False, True, False]

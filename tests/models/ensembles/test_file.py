@@ -53,6 +53,18 @@ def test_it_can_be_moved_with_its_members(checkpoints: list[Path], tmp_path: Pat
     assert load_model(tmp_path / "b" / "ensemble.json").fingerprint == before
 
 
+def test_packaged_models_are_members_by_name(tmp_path: Path) -> None:
+    """Wherever the package lies: no path into it is written."""
+    names, path = [f"zoo:mnist-{sigma}" for sigma in ("0.25", "0.50")], tmp_path / "ensemble.json"
+    made = save(path, "softmax-voting", names)
+    assert [member["path"] for member in json.loads(path.read_text())["members"]] == names
+    assert load_model(path).fingerprint == made.fingerprint
+    save(tmp_path / "outer.json", "soft-voting", [path, "zoo:mnist-1.00"])
+    assert len(load_model(tmp_path / "outer.json").model.members) == 2
+    with pytest.raises(InputError, match=r"there is no packaged model 'nobody'"):
+        save(tmp_path / "other.json", "soft-voting", ["zoo:nobody", "zoo:mnist-0.25"])
+
+
 def test_several_models_vote_softly(checkpoints: list[Path], tmp_path: Path) -> None:
     save(tmp_path / "e.json", "soft-voting", checkpoints)
     together = load_model(checkpoints)

@@ -337,7 +337,7 @@ def test_l0_from_training_to_certificate(tmp_path: Path) -> None:
     claims = [c for c in found if not c.abstained]
     assert max(c.radius for c in claims) >= 1
     for c in claims:
-        assert c.within == f"up to l0 radius {int(c.radius)}.0000"
+        assert c.within == f"up to l0 radius {int(c.radius)}"
         assert f"class {c.label} up to l0 radius" in str(c)
     assert "No perturbation up to the radius changes the answer" in str(found)
 

@@ -62,7 +62,7 @@ def optimize_sigma(
         steps: strengths that are tried. Default: the method's.
         draws: noisy inputs for each. Default: the method's.
         lr: length of the steps of "ddrs", times the gradient. Default: 1e-4, the paper's.
-        span: "bracket" and "ddrs" stay between sigma0 / span and sigma0 * span. Default: 4.
+        span: strengths stay between sigma0 / span and sigma0 * span. Default: 4; of "grid" none, it has (0, 1].
         noise: the kind of noise: Gaussian (l2), Uniform or Laplace (l1).
         seed: of the draws.
     """

@@ -95,8 +95,13 @@ class WithinSpan(SigmaSearch):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        if isinstance(self.span, bool) or not isinstance(self.span, int | float) or not 1 < self.span < math.inf:
-            raise InputError(f"span of {self.name} must be a number above 1, got {self.span}")
+        check_span(self.name, self.span)
+
+
+def check_span(name: str, span: float) -> None:
+    """Refuse a span that is none."""
+    if isinstance(span, bool) or not isinstance(span, int | float) or not 1 < span < math.inf:
+        raise InputError(f"span of {name} must be a number above 1, got {span}")
 
 
 @dataclass(frozen=True)

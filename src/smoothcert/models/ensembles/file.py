@@ -1,8 +1,8 @@
 """An ensemble on disk: `ensemble.json` names an aggregation, its options, and its members in order.
 
-Members are model files or ensemble files, by a path relative to the file and by fingerprint: one that was changed since
-is refused, and so is a file of which any byte was changed (it holds its own digest). What is loaded is a `Checkpoint`
-like any other, so that whatever takes a model takes an ensemble.
+Members are model files or ensemble files, by a path relative to the file (packaged models as `zoo:NAME`) and by
+fingerprint: one that was changed since is refused, and so is a file of which any byte was changed (it holds its own
+digest). What is loaded is a `Checkpoint` like any other, so that whatever takes a model takes an ensemble.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from smoothcert.models import Architecture, Checkpoint, Format, Signature, finge
 from smoothcert.models.ensembles.base import AGGREGATIONS, Aggregation
 from smoothcert.models.ensembles.denoised import Denoised
 from smoothcert.models.ensembles.voting import SoftVoting
+from smoothcert.models.zoo import PREFIX, model_file
 
 FORMAT = 2
 MOST_BYTES = 2**24
@@ -87,10 +88,7 @@ def write(
         "aggregation": name,
         "options": whole.model.options(),
         "members": [
-            {
-                "path": Path(os.path.relpath(member.resolve(), path.parent.resolve())).as_posix(),
-                "fingerprint": one.fingerprint,
-            }
+            {"path": _written(member, path.parent), "fingerprint": one.fingerprint}
             for member, one in zip(paths, loaded, strict=True)
         ],
         "details": dict(details or {}),
@@ -166,8 +164,21 @@ def _common(values: Sequence[Any]) -> Any:
     return values[0] if all(value == values[0] for value in values) else None
 
 
+def _written(member: Path, folder: Path) -> str:
+    """How the file calls a member: zoo:NAME wherever the package lies, else its path from the folder of the file."""
+    if str(member).startswith(PREFIX):
+        return str(member)
+    return Path(os.path.relpath(member.resolve(), folder.resolve())).as_posix()
+
+
+def _named(text: str, folder: Path) -> Path:
+    """The member that a file calls so."""
+    return Path(text) if text.startswith(PREFIX) else folder / text
+
+
 def _load(path: Path, device: str | torch.device, above: tuple[Path, ...], *, code: bool = True) -> Checkpoint:
     """What a file names is read without running code; what the user names may bring some."""
+    path = model_file(path)
     if path.suffix != ".json":
         return formats.load(path, device, code=code)
     here = path.resolve()
@@ -203,7 +214,7 @@ def read(path: Path) -> Content:
     """What an ensemble file says; one that is damaged is refused."""
     content = _read(path)
     try:
-        members = [path.parent / str(member["path"]) for member in content["members"]]
+        members = [_named(str(member["path"]), path.parent) for member in content["members"]]
         fingerprints = [str(member["fingerprint"]) for member in content["members"]]
         name, options, details = str(content["aggregation"]), dict(content["options"]), dict(content["details"])
     except (KeyError, TypeError, ValueError):

@@ -21,9 +21,9 @@ from smoothcert.analysis.results import Results
 from smoothcert.core.errors import InputError
 from smoothcert.core.files import write_whole
 from smoothcert.present.report.about import About, Audited, Example
-from smoothcert.present.report.content import page_model
+from smoothcert.present.report.content import Ahead, page_model
 
-__all__ = ["About", "Audited", "Example", "render", "write_report"]
+__all__ = ["About", "Ahead", "Audited", "Example", "render", "write_report"]
 
 SCRIPTS = ("core.js", "chart.js", "tables.js", "certainty.js", "about.js", "inputs.js", "script.js")
 
@@ -39,19 +39,27 @@ def write_report(
     radii: Sequence[float] | None = None,
     command: str = "",
     about: Mapping[str, About] | None = None,
+    published: Mapping[str, Ahead | None] | None = None,
 ) -> Path:
     """Write the report of one or several results to one self-contained HTML file; equal results give an equal file.
 
     `images` holds, by the name of a result, the picture of each input, uint8 (C, H, W) with 1 or 3 channels; results
     and inputs may be missing. `class_names` holds, by the name of a result, what its classes are called. `radii` are
     the columns of the table, `command` is what a reader can type to make the report again. `about` holds, by the name
-    of a result, when and how it was made, what an audit found, and a few inputs under noise.
+    of a result, when and how it was made, what an audit found, and a few inputs under noise. `published` names results
+    of others, whose ACR is rounded as they do it, and says how far the first result is ahead.
 
     It appears whole or not at all: a failure leaves what was there before.
     """
     path = Path(path)
     model = page_model(
-        results, images=images or {}, class_names=class_names or {}, radii=radii, command=command, about=about or {}
+        results,
+        images=images or {},
+        class_names=class_names or {},
+        radii=radii,
+        command=command,
+        about=about or {},
+        published=published or {},
     )
     text = render(model)
     try:

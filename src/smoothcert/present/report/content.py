@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from decimal import Decimal
 from fractions import Fraction
 from typing import Any
@@ -19,7 +20,7 @@ import numpy.typing as npt
 import smoothcert
 from smoothcert.analysis.hardness import LEVELS, lower_bounds
 from smoothcert.analysis.measures import Interval, Share, asked_shares, asked_up_to, certified_shares, right
-from smoothcert.analysis.results import Results
+from smoothcert.analysis.results import LOG, Results
 from smoothcert.analysis.summary import Row, summarise, usual_radii
 from smoothcert.core.errors import InputError
 from smoothcert.core.labels import UNKNOWN
@@ -29,8 +30,9 @@ from smoothcert.present.report.beside import beside, procedure_words
 from smoothcert.present.report.pictures import Pictures
 from smoothcert.present.tables import RADIUS_DIGITS, percent_ends, radius_ends
 from smoothcert.procedures import Certificate, Scope
+from smoothcert.procedures.certificate import INCLUSIVE
 from smoothcert.runs import Record
-from smoothcert.stats.rounding import down, percent
+from smoothcert.stats.rounding import down, nearest, percent
 
 MOST_RADII = 6  # columns of a table that a laptop shows without scrolling
 USUAL_PICK = 0.5
@@ -47,6 +49,16 @@ ORACLE_CLAIMS = "An oracle: it chooses per input knowing the truth. No classifie
 REPEATED = ("note", "fixed_draws")  # settings that the page shows elsewhere
 
 
+@dataclass(frozen=True)
+class Ahead:
+    """By how much the first result's ACR is ahead of another one, paired by input: the number, its text, 95% ends."""
+
+    value: float
+    text: str
+    low: str
+    high: str
+
+
 def page_model(
     results: Sequence[Results],
     *,
@@ -55,6 +67,7 @@ def page_model(
     radii: Sequence[float] | None,
     command: str,
     about: Mapping[str, About],
+    published: Mapping[str, Ahead | None],
 ) -> dict[str, Any]:
     """Everything that the page shows."""
     if len({result.name for result in results}) < len(results):
@@ -71,6 +84,7 @@ def page_model(
         _run(result, row, picked, unit, results[:number])
         | _inputs(result, images.get(result.name, {}), pictures, class_names)
         | about_json(result, about.get(result.name, About()), pictures)
+        | (_published(row, published[result.name]) if result.name in published else {})
         for number, (result, row) in enumerate(zip(results, summary.rows, strict=True))
     ]
     return {
@@ -113,6 +127,7 @@ def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[
         "procedure": procedure_words(result.settings.procedure),
         "beside": beside(result, earlier),
         "norm": norm,
+        "inclusive": result.norm == INCLUSIVE,
         "confidence": confidence,
         "alpha": None if alpha is None else _plain(Decimal(repr(alpha))),
         "claims": _claims(result),
@@ -124,6 +139,7 @@ def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[
         "subset": row.subset,
         "warnings": list(result.warnings),
         "acr": _number(row.acr, down(row.acr, RADIUS_DIGITS)) | _ends(row.acr_interval),
+        "ahead": _number(None, ""),
         "accuracy": [_share(share) for share in row.accuracy],
         "abstained": _share(row.abstentions, ceiling=True),
         "draws": _number(row.mean_draws, "{:,.0f}"),
@@ -134,6 +150,12 @@ def _run(result: Results, row: Row, picked: float, unit: str, earlier: Sequence[
         "certainty": _certainty(result, row),
         "settings": list(_flat({k: v for k, v in result.settings.to_json().items() if k not in REPEATED})),
     }
+
+
+def _published(row: Row, ahead: Ahead | None) -> dict[str, Any]:
+    """What is another's: its ACR as published, and how far the first result is ahead."""
+    acr = _number(row.acr, nearest(row.acr, RADIUS_DIGITS)) | _ends(row.acr_interval)
+    return {"acr": acr} | ({} if ahead is None else {"ahead": asdict(ahead)})
 
 
 def _certainty(result: Results, row: Row) -> dict[str, Any] | None:
@@ -179,7 +201,8 @@ def _claims(result: Results) -> str:
         return ORACLE_CLAIMS
     scopes = {record.claim.scope for record in result.records if record.claim is not None}
     if not scopes:
-        return LOG_CLAIMS
+        source = result.settings.source
+        return LOG_CLAIMS if source in (None, LOG) else f"{source}. {LOG_CLAIMS}"
     claims = CLAIMS[scopes.pop()] if len(scopes) == 1 else MIXED_CLAIMS
     return " ".join(filter(None, [claims, "" if result.settings.data is None else result.settings.data.prepared]))
 

@@ -74,7 +74,8 @@ function makeCard(run, i) {
   const said = state === "abstained" ? "abstained" : run.classes[prediction[i]];
   const truth = label[i] === UNKNOWN ? "label unknown" : `label ${run.classes[label[i]]}`;
   const verdict = state === "right" ? said : state === "wrong" ? `${said}, should be ${run.classes[label[i]]}` : `abstained, ${truth}`;
-  const within = state === "abstained" ? "nothing is claimed" : `${state === "wrong" ? "wrong below" : "below"} radius ${floored(radius[i], 4)}`;
+  const reach = run.inclusive ? `up to radius ${floored(radius[i], 0)}` : `below radius ${floored(radius[i], 4)}`;
+  const within = state === "abstained" ? "nothing is claimed" : `${state === "wrong" ? "wrong " : ""}${reach}`;
   const facts = element("div", { class: "facts" },
     element("div", { class: "head" }, element("span", {}, `#${index[i]} · ${truth}`), draws[i] === null ? null : element("span", {}, `${grouped(draws[i])} draws`)),
     element("div", { class: "verdict" }, verdict),

@@ -23,7 +23,8 @@ function setUpWords() {
   const data = [...new Set(model.runs.map((run) => run.data).filter(Boolean))].join(", ");
   const runs = model.runs.length === 1 ? model.runs[0].name : `${model.runs.length} runs`;
   byId("about").textContent = [runs, data, `${sizes.join(", ")} ${model.unit}`].filter(Boolean).join(" · ");
-  byId("fine").textContent = "Certified at a radius: the answer is right, and no perturbation of a smaller norm changes it. "
+  byId("fine").textContent = "Certified at a radius: the answer is right, and no perturbation of a smaller norm changes it"
+    + (model.runs.some((run) => run.inclusive) ? "; in ℓ₀, which counts pixels, none of that norm either. " : ". ")
     + "Confidence is per input: a certificate is wrong with probability at most alpha over its random draws. Wrong answers and "
     + "abstentions count as not certified. The 95% intervals are about other inputs like these. All claims are rounded down.";
   const note = model.runs[0].note;

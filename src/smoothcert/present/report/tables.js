@@ -57,6 +57,7 @@ function columns() {
   const all = [
     { key: "name", title: "run", of: (run) => ({ value: run.name, text: run.name }), up: true },
     { key: "acr", title: "ACR", of: (run) => run.acr },
+    { key: "ahead", title: `${model.runs[0].name} is ahead by`, of: (run) => run.ahead, up: true },
     ...model.radii.map((radius, i) => ({ key: `r${i}`, title: radiusText(radius), of: at(i), radius: true })),
     { key: "picked", title: `at ${radiusText(state.radius)}`, of: picked, radius: true },
     { key: "abstained", title: "abstained", of: (run) => run.abstained, up: true },
@@ -82,6 +83,7 @@ function drawComparison() {
   const head = element("tr", {}, ...all.map((column) => heading(column)));
   const rows = ordered([...model.runs.entries()], all.find((column) => column.key === table.key));
   const body = rows.map(([number, run]) => element("tr", { "data-run": number }, ...all.map((column) => cell(column, run, number))));
+  byId("published").hidden = !all.some((column) => column.key === "ahead");
   byId("comparison").replaceChildren(element("thead", {}, head), element("tbody", {}, ...body));
   if (focused) byId("comparison").querySelector(`th[data-key="${focused}"] button`)?.focus();
 }
@@ -106,7 +108,8 @@ function cell(column, run, number) {
     const about = [run.noise, `${grouped(run.inputs)} ${model.unit}: ${run.subset}`].filter(Boolean).join(", ");
     return element("th", { scope: "row" }, dot, run.name, element("small", {}, about));
   }
-  const ends = value.low === undefined || value.text === "" ? null : element("small", {}, `${value.low}–${value.high}`);
+  const to = column.key === "ahead" ? " to " : "–"; // its ends have signs
+  const ends = value.low === undefined || value.text === "" ? null : element("small", {}, `${value.low}${to}${value.high}`);
   const saved = column.factor && run[column.factor].text;
   const factor = saved ? element("small", {}, `${column.factor.replace(/^./, (letter) => letter.toUpperCase())} ${saved}`) : null;
   return element("td", { class: column.key === "picked" ? "atpick" : null, "data-key": column.key }, value.text || "–", ends, factor);

@@ -41,8 +41,9 @@ class CATRS(Objective):
 
     The target is the smoothed answer of `teacher`, a classifier that was trained under Gaussian noise of .25, under the
     noise `teacher_noise`; without a teacher it is the label. Departure: the paper computes it once, from 10 000 draws
-    for each training input; here it is the mean of `teacher_draws` fresh ones in every step. The divergence is linear
-    in the target but for a constant, so its gradient has the same mean.
+    for each training input; here it is the mean of `teacher_draws` fresh ones in every step. The divergence of
+    a copy is linear in the target but for a constant, so its gradient has the same mean; which copy is the worst, and
+    where the ascent goes, may differ from step to step.
     """
 
     name: ClassVar[str] = "catrs"
