@@ -43,7 +43,7 @@ CLAIMS = {
 }
 MIXED_CLAIMS = "The certificates are about different classifiers: see the warnings."
 LOG_CLAIMS = "A public log: its claims are its author's, and it holds neither votes nor a confidence level."
-ORACLE_CLAIMS = "An oracle: it picks each input's best model knowing the truth. No classifier does that; nothing is claimed."
+ORACLE_CLAIMS = "An oracle: it picks models knowing the truth. No classifier does that; nothing is claimed."
 REPEATED = ("note", "fixed_draws")  # settings that the page shows elsewhere
 
 
