@@ -69,7 +69,8 @@ def make(path: Path, count: int) -> float:
     """A run of `count` inputs, of which the last is not recorded yet; seconds per record to write them."""
     smoothed, dataset, rng = classifier(), data(count), np.random.default_rng(1)
     run = Run.start(path, run_config(smoothed, PROCEDURE, dataset, Subset()))
-    about, noise = smoothed.describe(), smoothed.noise.for_inputs(dataset.tensors([0]))
+    noise = smoothed.noise.for_inputs(dataset.tensors([0]))
+    about = {"noise": noise.describe(), "classifier": smoothed.describe(), "stream": run.config.stream}
     start = time.perf_counter()
     with run.writing() as writer:
         for index in range(count - 1):
@@ -84,8 +85,7 @@ def make(path: Path, count: int) -> float:
                 return Tally(tuple(votes))
 
             made = converse(PROCEDURE.certify(noise), draw)
-            named = {"noise": noise.describe(), "classifier": about, "input_id": f"{index:032x}"}
-            whole = dataclasses.replace(made, **named)
+            whole = dataclasses.replace(made, **about, input_id=f"{index:032x}")
             writer.append(Record.of(index, int(dataset.labels[index]), whole, float(rng.random())))
     return (time.perf_counter() - start) / count
 

@@ -362,11 +362,11 @@ def test_the_head_says_how_it_was_made_the_audit_what_it_found_and_pictures_what
     page = opened(small(), about={"run a": told()})
     assert texts(page, "#head dd") == ["2026-01-02 03:04:05 UTC", "smoothcert certify --model net.onnx"]
     assert "no change smaller than the radius" in page.inner_text(".plainly")
-    assert texts(page, ".audit.fails h3") == ["run a: it does not hold"]
+    assert texts(page, ".audit.fails h3") == ["run a: failed"]
     assert texts(page, ".audit li") == ["input 30: its radius is 2, its votes allow 1"]
     first, second = (page.locator(".example").nth(number) for number in (0, 1))
     assert first.locator("img").count() == 3
-    assert "moved by 0.2500: proved to be answered the same" in first.inner_text()
+    assert "moved by 0.2500: proved to get the same answer" in first.inner_text()
     assert second.locator("img").count() == 2
     assert "nothing is claimed" in second.inner_text()
     first.locator("button").nth(1).click()

@@ -95,6 +95,14 @@ def test_the_search_works_from_a_folder(opened: Callable[..., Any]) -> None:
     )
 
 
+@pytest.mark.parametrize("typed", ["--rotate-every", "serve --rotate-every"])
+def test_an_option_is_found_with_its_dashes(opened: Callable[..., Any], typed: str) -> None:
+    tab = opened("index")
+    tab.locator("input.md-search__input").click()
+    tab.locator("input.md-search__input").press_sequentially(typed)
+    tab.wait_for_selector(".md-search-result__item a[href*='howto/serve.html']")
+
+
 def test_what_explains_comes_first_in_a_search(opened: Callable[..., Any]) -> None:
     tab = opened("index")
     tab.locator("input.md-search__input").click()

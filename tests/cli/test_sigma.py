@@ -180,7 +180,7 @@ def test_tables_and_reports_say_the_scope(folder: Path, tmp_path: Path) -> None:
     assert "4 of 4 certificates are of this input's own classifier" in " ".join(table.output.split())
     assert call("report", folder / "run", "--out", tmp_path / "page.html").exit_code == 0
     page = (tmp_path / "page.html").read_text()
-    assert "Each certificate is of its input's own classifier." in page or "input\\u0027s own classifier" in page
+    assert "Each certificate is about its input's own classifier." in page or "input\\u0027s own classifier" in page
     assert "--sigma-per-input bracket --sigma-steps 11 --sigma-draws 32 --sigma-span 4.0" in page
 
 

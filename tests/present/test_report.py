@@ -89,7 +89,7 @@ def test_a_run_says_its_confidence_votes_and_reasons(make_run: Callable[..., Pat
     assert run["records"]["prediction"] == [1, 1, ABSTAIN]
     assert "40 of 100" in run["records"]["reason"][2], "an abstention says why"
     assert ["noise.sigma", "0.25"] in run["settings"]
-    assert run["claims"] == "The certificates speak about one fixed smoothed classifier."
+    assert run["claims"] == "The certificates are about one fixed smoothed classifier."
 
 
 def test_how_sure_a_run_is_of_each_input(make_run: Callable[..., Path], tmp_path: Path) -> None:

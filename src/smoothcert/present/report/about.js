@@ -13,7 +13,7 @@ function drawAudits() {
   const audited = model.runs.filter((run) => run.audit !== null);
   byId("audits").closest("section").hidden = audited.length === 0;
   byId("audits").replaceChildren(...audited.map((run) => element("article", { class: `audit ${run.audit.holds ? "holds" : "fails"}` },
-    element("h3", {}, `${run.name}: ${run.audit.holds ? "it holds" : "it does not hold"}`),
+    element("h3", {}, `${run.name}: ${run.audit.holds ? "passed" : "failed"}`),
     element("p", {}, run.audit.sentence),
     run.audit.findings.length ? element("ul", {}, ...run.audit.findings.slice(0, 20).map((finding) => element("li", {}, finding))) : null)));
 }
@@ -29,12 +29,12 @@ function exampleRow(run, one) {
   const { label, prediction, radius } = run.records;
   const wrong = counts(run.records, i) ? "" : `, should be ${run.classes[label[i]]}`;
   const said = prediction[i] === ABSTAIN ? "abstained" : `answer ${run.classes[prediction[i]]}${wrong}, radius ${floored(radius[i], 4)}`;
-  const nothing = "nothing is claimed, so nothing is shown";
+  const nothing = "abstained: nothing is claimed, so there is nothing to show";
   const moved = one.moved === null
-    ? element("figcaption", { class: "none" }, prediction[i] === ABSTAIN ? nothing : "not drawn for this norm")
-    : figure(one.moved, `moved by ${one.distance}: ${run.own ? "the same for the classifier of #" + one.index : "proved to be answered the same"}`, one.index);
+    ? element("figcaption", { class: "none" }, prediction[i] === ABSTAIN ? nothing : "not drawn for radii in this norm")
+    : figure(one.moved, `moved by ${one.distance}: ${run.own ? "the same answer from the classifier of #" + one.index : "proved to get the same answer"}`, one.index);
   return element("div", { class: "example" },
-    figure(one.clean, `#${one.index}, as it is: ${said}`, one.index), figure(one.noisy, "with noise: one of the draws that vote", one.index), moved);
+    figure(one.clean, `#${one.index}, as it is: ${said}`, one.index), figure(one.noisy, "with noise: one of the copies that voted", one.index), moved);
 }
 
 function figure(picture, words, index) {

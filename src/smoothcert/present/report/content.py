@@ -39,13 +39,13 @@ USUAL_PICK = 0.5
 BOUND_DIGITS = 4  # of p_A, on the page
 NORMS = {"l0": "ℓ₀", "l1": "ℓ₁", "l2": "ℓ₂", "linf": "ℓ∞"}
 CLAIMS = {
-    Scope.FIXED: "The certificates speak about one fixed smoothed classifier.",
+    Scope.FIXED: "The certificates are about one fixed smoothed classifier.",
     Scope.MEMORY: "The certificates hold for the classifier that answers through its memory.",
-    Scope.OWN: "Each certificate is of its input's own classifier.",
+    Scope.OWN: "Each certificate is about its input's own classifier.",
 }
-MIXED_CLAIMS = "The certificates speak about different classifiers: see the warnings."
-LOG_CLAIMS = "A public log: its claims are its author's; it keeps neither votes nor confidence."
-ORACLE_CLAIMS = "An oracle: it chooses per input knowing the truth. No classifier does that; nothing is claimed."
+MIXED_CLAIMS = "The certificates are about different classifiers: see the warnings."
+LOG_CLAIMS = "A public log: its claims are its author's, and it holds neither votes nor a confidence level."
+ORACLE_CLAIMS = "An oracle: it picks models knowing the truth. No classifier does that; nothing is claimed."
 REPEATED = ("note", "fixed_draws")  # settings that the page shows elsewhere
 
 

@@ -23,10 +23,11 @@ function setUpWords() {
   const data = [...new Set(model.runs.map((run) => run.data).filter(Boolean))].join(", ");
   const runs = model.runs.length === 1 ? model.runs[0].name : `${model.runs.length} runs`;
   byId("about").textContent = [runs, data, `${sizes.join(", ")} ${model.unit}`].filter(Boolean).join(" · ");
-  byId("fine").textContent = "Certified at a radius: the answer is right, and no perturbation of a smaller norm changes it"
-    + (model.runs.some((run) => run.inclusive) ? "; in ℓ₀, which counts pixels, none of that norm either. " : ". ")
-    + "Confidence is per input: a certificate is wrong with probability at most alpha over its random draws. Wrong answers and "
-    + "abstentions count as not certified. The 95% intervals are about other inputs like these. All claims are rounded down.";
+  byId("fine").textContent = "Certified at a radius means: the answer is right, and no smaller change alters it"
+    + (model.runs.some((run) => run.inclusive) ? "; in ℓ₀, which counts pixels, none of that size either. " : ". ")
+    + "Wrong answers and abstentions count as not certified. Confidence is per input: each certificate is wrong with probability at "
+    + "most alpha. The 95% interval is about something else: how this share might differ on other inputs like these. All claims are "
+    + "rounded down.";
   const note = model.runs[0].note;
   if (model.runs.length > 1 && note !== null && common(note)) byId("fine").before(element("p", { class: "note" }, `Note: ${note}.`));
   byId("foot").textContent = `Made by smoothcert ${model.version}. This file needs no network.`;

@@ -165,12 +165,12 @@ function bar(run, number, label) {
 }
 
 function drawConfiguration() {
-  if (model.command) byId("command").replaceChildren(element("p", { class: "fine" }, "This report:"), element("pre", {}, model.command));
+  if (model.command) byId("command").replaceChildren(element("p", { class: "fine" }, "To make this report again:"), element("pre", {}, model.command));
   byId("configuration").replaceChildren(...model.runs.map((run, number) => element("details", { open: model.runs.length === 1 ? "" : null },
     element("summary", {}, element("span", { class: "dot", style: `--c: ${colour(number)}` }), run.name),
-    run.command ? element("p", { class: "fine" }, "The same run again, with the model and the data at hand:") : null,
+    run.command ? element("p", { class: "fine" }, "To make this run again, given the model and the data:") : null,
     run.command ? element("pre", {}, run.command) : null,
-    run.verify ? element("p", { class: "fine" }, "To check it:") : null,
+    run.verify ? element("p", { class: "fine" }, "To check it (with --json > audit.json, a report shows the result: --audit audit.json):") : null,
     run.verify ? element("pre", {}, run.verify) : null,
     element("dl", {}, ...run.settings.flatMap(([key, value]) => [element("dt", {}, key), element("dd", {}, value)])))));
 }
