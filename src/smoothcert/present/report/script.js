@@ -24,7 +24,7 @@ function setUpWords() {
   const runs = model.runs.length === 1 ? model.runs[0].name : `${model.runs.length} runs`;
   byId("about").textContent = [runs, data, `${sizes.join(", ")} ${model.unit}`].filter(Boolean).join(" · ");
   byId("fine").textContent = "Certified at a radius means: the answer is right, and no smaller change alters it"
-    + (model.runs.some((run) => run.inclusive) ? "; in ℓ₀, which counts pixels, none of that size either. " : ". ")
+    + (model.runs.some((run) => run.inclusive) ? "; in ℓ₀, which counts pixels, none of that norm either. " : ". ")
     + "Wrong answers and abstentions count as not certified. Confidence is per input: each certificate is wrong with probability at "
     + "most alpha. The 95% interval is about something else: how this share might differ on other inputs like these. All claims are "
     + "rounded down.";
