@@ -31,6 +31,8 @@ BY_ROW = "AES-128, by row"
 BY_BLOCK = f"torch generator, by block of {BLOCK}"
 """How noises are drawn that only know generators, and all noises on devices other than a CPU."""
 
+Counters = NDArray[np.uint64]
+
 AES_BYTES = 16
 FURTHER = 1 << 63
 TURN_BITS = 16
@@ -47,6 +49,7 @@ class Scratch(threading.local):
 
     def __init__(self) -> None:
         self._kept: dict[str, NDArray[Any]] = {}
+        self._places: Counters = np.empty((0, 0, 2), dtype="<u8")
 
     def array(self, name: str, size: int, dtype: str) -> NDArray[Any]:
         """`size` numbers of one type, with any content; the same memory for the same name."""
@@ -54,6 +57,19 @@ class Scratch(threading.local):
         if kept is None or len(kept) < size:
             kept = self._kept[name] = np.empty(size, dtype=dtype)
         return kept[:size]
+
+    def places(self, rows: int, blocks: int) -> Counters:
+        """Counters of the first `blocks` places of `rows` rows: the rows with any content, the places filled in."""
+        kept = self._places
+        if len(kept) < rows or kept.shape[1] != blocks:
+            kept = self._places = _places(rows, blocks)
+        return kept[:rows]
+
+
+def _places(rows: int, blocks: int) -> Counters:
+    counters = np.empty((rows, blocks, 2), dtype="<u8")
+    counters[:, :, 1] = np.arange(blocks, dtype="<u8")
+    return counters
 
 
 @dataclass(frozen=True)
@@ -83,19 +99,18 @@ class RowStream:
         blocks = -(-size // AES_BYTES)
         if first < 0 or first + rows > FURTHER or blocks > MOST_PLACES:
             raise ValueError(f"there are no {size} bytes of rows {first} to {first + rows}")
-        new = np.empty if scratch is None else partial(scratch.array, "counters")
-        counters = new(rows * blocks * 2, "<u8").reshape(rows, blocks, 2)
+        counters = _places(rows, blocks) if scratch is None else scratch.places(rows, blocks)
         counters[:, :, 0] = np.arange(first, first + rows, dtype="<u8")[:, None]
-        counters[:, :, 1] = np.arange(blocks, dtype="<u8")
         return self._encrypt(counters, scratch).reshape(rows, blocks * AES_BYTES)
 
     def further(self, rows: NDArray[Any], numbers: NDArray[Any], turn: int) -> NDArray[np.uint64]:
         """64 further bits of some numbers of some rows, (m,) each, for the `turn`-th time (from 0)."""
         if not 0 <= turn < 1 << TURN_BITS or (len(numbers) and not 0 <= int(numbers.max()) < MOST_PLACES):
             raise ValueError(f"there are no further bits for the {turn}-th time of numbers {numbers}")
-        counters = np.empty((len(rows), 2), dtype="<u8")
+        counters = np.empty((len(rows), 2), dtype="<i8")
         counters[:, 0] = rows
-        counters[:, 1] = (numbers.astype(np.uint64) << np.uint64(TURN_BITS)) + np.uint64(FURTHER + turn)
+        np.left_shift(numbers, TURN_BITS, out=counters[:, 1])
+        counters[:, 1] += turn - FURTHER  # as a number without a sign: turn + FURTHER
         return self._encrypt(counters).view("<u8")[::2]
 
     def generator(self, block: int, device: torch.device | str = "cpu") -> torch.Generator:
@@ -111,25 +126,26 @@ class RowStream:
 
     @cached_property
     def _cipher(self) -> CipherContext:
-        return _ciphers.of(self.key)
+        return _ciphers.of(self)
 
 
 class _Ciphers(threading.local):
     """Ciphers that a thread has used last: making one takes longer than the bits of a few rows."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, CipherContext] = OrderedDict()
+        self._kept: OrderedDict[RowStream, CipherContext] = OrderedDict()
 
-    def of(self, key: bytes) -> CipherContext:
-        """The cipher of a key."""
-        if key not in self._kept:
+    def of(self, stream: RowStream) -> CipherContext:
+        """The cipher of a stream."""
+        kept = self._kept.get(stream)
+        if kept is None:
             from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415 (as torch)
 
-            self._kept[key] = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-        self._kept.move_to_end(key)
-        while len(self._kept) > KEPT_CIPHERS:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+            kept = self._kept[stream] = Cipher(algorithms.AES(stream.key), modes.ECB()).encryptor()
+            if len(self._kept) > KEPT_CIPHERS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(stream)
+        return kept
 
 
 _ciphers = _Ciphers()

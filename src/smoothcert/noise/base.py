@@ -76,7 +76,7 @@ class Noise(Described, ABC):
         """
         if self.stream_kind(out.device) == BY_ROW:
             flat = out.view(len(out), -1)  # (rows, d), in the same memory
-            self.fill_rows(x.contiguous().view(-1).numpy(), stream, first, flat.numpy())
+            self.fill_rows(x.numpy().reshape(-1), stream, first, flat.numpy())
             return
         whole, end = x.expand(BLOCK, *x.shape), first + len(out)
         for block in range(first // BLOCK, -(-end // BLOCK)):

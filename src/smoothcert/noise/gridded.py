@@ -173,9 +173,10 @@ def grid_steps(x: Tensor, levels: int) -> Tensor:
 
 def _grid_steps(x: Floats, levels: int) -> Floats:
     """The same of an array."""
-    if not max(float(x.max()), -float(x.min())) * levels <= MOST_LEVELS:
+    exact = x * np.float64(levels)
+    if not max(exact.max(), -exact.min()) <= MOST_LEVELS:
         raise _too_far(levels)
-    return np.rint(x.astype(np.float64) * levels).astype(np.float32)
+    return np.rint(exact).astype(np.float32)
 
 
 def _check_near(x: Tensor, levels: int) -> None:
