@@ -9,7 +9,7 @@ import dataclasses
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -18,7 +18,7 @@ import numpy as np
 
 from smoothcert.core.described import Described, fields_of
 from smoothcert.core.errors import InputError
-from smoothcert.core.randomness import BLOCK, BY_BLOCK, BY_ROW, RowStream
+from smoothcert.core.randomness import BLOCK, BY_BLOCK, BY_ROW, JoinedRows, RowStream
 from smoothcert.core.registry import Registry
 from smoothcert.noise.rows import Floats
 
@@ -83,6 +83,13 @@ class Noise(Described, ABC):
             low, high = max(first, block * BLOCK), min(end, (block + 1) * BLOCK)
             drawn = self.draw(whole, stream.generator(block, out.device))
             out[low - first : high - first] = drawn[low - block * BLOCK : high - block * BLOCK]
+
+    def draw_together(self, xs: Sequence[Tensor], rows: JoinedRows, out: Tensor) -> None:
+        """Noisy copies of several inputs into out (rows of all, ...): of each the rows of its part. The same copies."""
+        end = 0
+        for x, (stream, first, count) in zip(xs, rows.parts, strict=True):
+            self.draw_rows(x, stream, first, out[end : end + count])
+            end += count
 
     @classmethod
     def stream_kind(cls, device: torch.device | str) -> str:

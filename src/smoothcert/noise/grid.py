@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.core.randomness import RowStream
+from smoothcert.core.randomness import JoinedRows, RowStream
 from smoothcert.noise.rows import SCRATCH, Floats, parts
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ def draw_steps(law: RoundedLaw, count: int, generator: torch.Generator, device: 
     return steps
 
 
-def fill_steps(law: RoundedLaw, stream: RowStream, first: int, out: Floats) -> None:
+def fill_steps(law: RoundedLaw, stream: RowStream | JoinedRows, first: int, out: Floats) -> None:
     """Independent k into out (rows, d), as float32 whole numbers: row i has those of row `first + i` of the stream.
 
     The j-th number of a row takes 16 bits of its own; where they do not decide, 48 further ones of the row and the
@@ -166,7 +166,7 @@ def fill_steps(law: RoundedLaw, stream: RowStream, first: int, out: Floats) -> N
             flat[place] = decide(law, which, rest, _more(stream, row, number))
 
 
-def _more(stream: RowStream, rows: Whole, numbers: Whole) -> Callable[[int], int]:
+def _more(stream: RowStream | JoinedRows, rows: Whole, numbers: Whole) -> Callable[[int], int]:
     """The 64 bits that follow, of one of some numbers of some rows, (m,) each; others at every turn."""
     turns: dict[int, int] = {}
 
