@@ -148,9 +148,10 @@ class _Queue(Generic[Answer]):
             yield progress, progress.count(found, piece.rows)
 
     def add(self, progress: InputProgress[Answer]) -> None:
-        """It asks for more; those under way go first."""
+        """It asks for more; those under way go first, behind one of whose request only a rest is left to hand out."""
         if progress.unsent:
-            self._ready.appendleft(progress)
+            begun = bool(self._ready) and self._ready[0].unsent < self._ready[0].ask.n
+            self._ready.insert(int(begun), progress)
 
     def end(self, progress: InputProgress[Answer]) -> None:
         """It is answered."""
