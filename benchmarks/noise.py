@@ -1,30 +1,33 @@
 """What exact sampling on a grid costs, and whether it is exact: python benchmarks/noise.py [--chi-square 100000000]
 
 Three tables: time of noisy inputs on the grid, drawn by row from their own random bits, over float32 normals of torch
-(`torch.randn`, with the generator of a block of 128 draws, scaled and added), and over our own float noise; the share
-of noise in certification with a ResNet-20; and the draws against the exact law, tails included. Times are processor
-time of one thread, the median of repeats taken in turn, so that a busy machine disturbs them little.
+(`torch.randn`, with the generator of a block of 128 draws, scaled and added), and over our own float noise, of one
+input or, "8 x 16", of eight that share a call of the model, with a generator each; the share of noise in certification
+with a ResNet-20; and the draws against the exact law, tails included. Times are processor time of one thread, the
+median of repeats taken in turn, so that a busy machine disturbs them little.
 """
 
 import argparse
 import time
+from itertools import product
 
 import numpy as np
 import torch
 from scipy import stats
 from torch import Tensor
 
-from smoothcert.core.randomness import BLOCK, RowStream, generator
+from smoothcert.core.randomness import BLOCK, JoinedRows, RowStream, generator
 from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian, Noise, Uniform
 
 GRID = 1 / 255
 SHAPES = [(1, 28, 28), (3, 32, 32)]
 SIGMAS = (0.25, 0.5, 1.0)
+REQUESTS = ((1, BLOCK), (1, 16), (8, 16))  # inputs that share a call, and rows of each
 
 
-def image(shape: tuple[int, ...]) -> Tensor:
-    pixels = np.random.default_rng(0).integers(0, 256, shape)
+def image(shape: tuple[int, ...], seed: int = 0) -> Tensor:
+    pixels = np.random.default_rng(seed).integers(0, 256, shape)
     return torch.from_numpy(pixels.astype(np.float32) / np.float32(255))
 
 
@@ -35,11 +38,22 @@ def seconds(noise: Noise, x: Tensor, first: int, out: Tensor) -> float:
     return time.thread_time() - start
 
 
-def normals_seconds(sigma: float, x: Tensor, number: int, out: Tensor) -> float:
+def together_seconds(noise: Noise, xs: list[Tensor], first: int, out: Tensor) -> float:
+    """Of as many rows of each input."""
+    if len(xs) == 1:
+        return seconds(noise, xs[0], first, out)
+    start, rows = time.thread_time(), len(out) // len(xs)
+    streams = JoinedRows(tuple((RowStream(0, str(i), "bound"), first, rows) for i in range(len(xs))))
+    noise.draw_together(xs, streams, out)
+    return time.thread_time() - start
+
+
+def normals_seconds(sigma: float, xs: list[Tensor], number: int, out: Tensor) -> float:
     """What a sampling loop does: normals of torch, scaled and added."""
     start = time.thread_time()
-    stream = generator(0, "x", "bound", number)
-    torch.randn(out.shape, generator=stream, out=out).mul_(sigma).add_(x)
+    for i, (x, part) in enumerate(zip(xs, out.chunk(len(xs)), strict=True)):
+        stream = generator(0, str(i), "bound", number)
+        torch.randn(part.shape, generator=stream, out=part).mul_(sigma).add_(x)
     return time.thread_time() - start
 
 
@@ -47,20 +61,24 @@ def normals_seconds(sigma: float, x: Tensor, number: int, out: Tensor) -> float:
 def ratios(repeats: int) -> None:
     print("| noise | rows | torch normals, ms | our floats, ms | grid, ms | grid / torch | grid / our floats |")
     print("|---|---|---|---|---|---|---|")
-    for shape, rows in [(shape, rows) for shape in SHAPES for rows in (BLOCK, 16)]:
-        x, out = image(shape), torch.empty(rows, *shape)
+    for shape, (inputs, rows) in product(SHAPES, REQUESTS):
+        xs, out = [image(shape, i) for i in range(inputs)], torch.empty(inputs * rows, *shape)
+        label = f"{inputs} x {rows}" if inputs > 1 else f"{rows}"
         cases: list[tuple[Noise, Noise]] = [(Gaussian(sigma), Gaussian(sigma, grid=GRID)) for sigma in SIGMAS]
         for plain, grid in [*cases, (Uniform(0.5), Uniform(0.5, grid=GRID))]:
-            seconds(grid, x, 0, out)
+            together_seconds(grid, xs, 0, out)
             found = np.array(
                 [
-                    (normals_seconds(plain.strength, x, i, out), *(seconds(n, x, i * rows, out) for n in (plain, grid)))
+                    (
+                        normals_seconds(plain.strength, xs, i, out),
+                        *(together_seconds(n, xs, i * rows, out) for n in (plain, grid)),
+                    )
                     for i in range(repeats)
                 ]
             )
             times = " | ".join(f"{time:.3f}" for time in 1e3 * np.median(found, axis=0))
             shares = " | ".join(f"{np.median(found[:, 2] / found[:, other]):.2f}" for other in (0, 1))
-            print(f"| {plain.name} {plain.strength:g} | {(rows, *shape)} | {times} | {shares} |", flush=True)
+            print(f"| {plain.name} {plain.strength:g} | {label} of {shape} | {times} | {shares} |", flush=True)
 
 
 @torch.inference_mode()

@@ -8,7 +8,7 @@ import mpmath
 import pytest
 import torch
 
-from smoothcert.core.randomness import RowStream, generator
+from smoothcert.core.randomness import JoinedRows, RowStream, generator
 from smoothcert.noise import NOISES, Ablation, Gaussian, Laplace, Noise, Uniform
 
 CASES: list[Noise] = [
@@ -137,3 +137,19 @@ def test_a_row_is_the_same_whatever_is_drawn_beside_it(noise: Noise, dim: int) -
         assert len({tuple(row.tolist()) for row in whole}) > 100
         for other in ((1, "x", "bound"), (0, "y", "bound"), (0, "x", "choose")):
             assert not torch.equal(rows(0, 300, other), whole)
+
+
+@named
+@pytest.mark.parametrize("dim", [1, 48])
+def test_rows_of_several_inputs_are_the_same_together(noise: Noise, dim: int) -> None:
+    """Of other inputs, purposes and seeds, some twice, from other places on; so many that they are drawn in parts."""
+    xs = [(torch.rand(dim, generator=torch.Generator().manual_seed(i)) > 0.5).float() for i in range(3)]
+    names = [(0, "a", "bound"), (0, "b", "bound"), (1, "b", "choose")]
+    parts = [(0, 5, 16), (1, 0, 1), (1, 1, 300), (2, 7, 6000), (0, 21, 130)]
+    rows = JoinedRows(tuple((RowStream(*names[i]), first, count) for i, first, count in parts))
+    out, wanted = torch.full((6447, dim), math.nan), []
+    noise.draw_together([xs[i] for i, _, _ in parts], rows, out)
+    for i, first, count in parts:
+        wanted.append(torch.empty(count, dim))
+        noise.draw_rows(xs[i], RowStream(*names[i]), first, wanted[-1])
+    assert torch.equal(out, torch.cat(wanted))

@@ -9,7 +9,7 @@ import pytest
 import torch
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 
-from smoothcert.core.randomness import FURTHER, MOST_PLACES, RowStream, Scratch, generator, input_id
+from smoothcert.core.randomness import FURTHER, MOST_PLACES, RowStream, generator, input_id
 from smoothcert.noise import Gaussian
 
 
@@ -111,10 +111,10 @@ def test_no_counter_is_used_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[bytes] = []
     once = RowStream._encrypt
 
-    def noting(self: RowStream, counters: np.ndarray[Any, Any], scratch: Scratch | None = None) -> Any:
+    def noting(self: RowStream, counters: np.ndarray[Any, Any], room: np.ndarray[Any, Any]) -> Any:
         flat = counters.reshape(-1, 2)
         seen.extend(self.key + row.tobytes() for row in flat)
-        return once(self, counters, scratch)
+        return once(self, counters, room)
 
     monkeypatch.setattr(RowStream, "_encrypt", noting)
     noise, x, first = Gaussian(1.0, grid=1 / 255), torch.rand(37), 0

@@ -73,3 +73,15 @@ def test_work_shrinks_towards_the_end_and_with_the_size_of_inputs(
     monkeypatch.setattr(module, "MOST_BYTES", 3 * ROWS * 4 * 4)
     certified(nn.Linear(4, 2), torch.rand(4), 1)
     assert max(batch.rows for batch in ran) == 3 * ROWS
+
+
+def test_all_calls_are_full_where_draws_fill_them(ran: list[Batch], monkeypatch: pytest.MonkeyPatch) -> None:
+    """Four times 50 draws, which are no whole number of calls, then 5006 each: 316 whole calls in all.
+
+    While all workers are at work, what does not fill a call waits; then it goes first, as its input waits for it.
+    """
+    torch.manual_seed(0)
+    monkeypatch.setattr(module, "WORK_SECONDS", 0.0)
+    g = Smoothed(nn.Linear(4, 2), 2, Gaussian(0.5), seed=3, batch_size=64, workers=2, input_shape=(4,))
+    g.certify(torch.rand(4, 4), Fixed(n0=50, n=5006))
+    assert [batch.rows for batch in ran] == [64] * 316

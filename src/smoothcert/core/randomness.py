@@ -11,8 +11,10 @@ import hashlib
 import struct
 import threading
 from collections import OrderedDict
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -31,6 +33,9 @@ BY_ROW = "AES-128, by row"
 BY_BLOCK = f"torch generator, by block of {BLOCK}"
 """How noises are drawn that only know generators, and all noises on devices other than a CPU."""
 
+Counters = NDArray[np.uint64]
+Whole = NDArray[np.int64]
+
 AES_BYTES = 16
 FURTHER = 1 << 63
 TURN_BITS = 16
@@ -47,6 +52,7 @@ class Scratch(threading.local):
 
     def __init__(self) -> None:
         self._kept: dict[str, NDArray[Any]] = {}
+        self._places: Counters = np.empty((0, 0, 2), dtype="<u8")
 
     def array(self, name: str, size: int, dtype: str) -> NDArray[Any]:
         """`size` numbers of one type, with any content; the same memory for the same name."""
@@ -54,6 +60,19 @@ class Scratch(threading.local):
         if kept is None or len(kept) < size:
             kept = self._kept[name] = np.empty(size, dtype=dtype)
         return kept[:size]
+
+    def places(self, rows: int, blocks: int) -> Counters:
+        """Counters of the first `blocks` places of `rows` rows: the rows with any content, the places filled in."""
+        kept = self._places
+        if len(kept) < rows or kept.shape[1] != blocks:
+            kept = self._places = _places(rows, blocks)
+        return kept[:rows]
+
+
+def _places(rows: int, blocks: int) -> Counters:
+    counters = np.empty((rows, blocks, 2), dtype="<u8")
+    counters[:, :, 1] = np.arange(blocks, dtype="<u8")
+    return counters
 
 
 @dataclass(frozen=True)
@@ -80,56 +99,118 @@ class RowStream:
 
         With `scratch`, they are there until it is used again.
         """
-        blocks = -(-size // AES_BYTES)
-        if first < 0 or first + rows > FURTHER or blocks > MOST_PLACES:
-            raise ValueError(f"there are no {size} bytes of rows {first} to {first + rows}")
-        new = np.empty if scratch is None else partial(scratch.array, "counters")
-        counters = new(rows * blocks * 2, "<u8").reshape(rows, blocks, 2)
-        counters[:, :, 0] = np.arange(first, first + rows, dtype="<u8")[:, None]
-        counters[:, :, 1] = np.arange(blocks, dtype="<u8")
-        return self._encrypt(counters, scratch).reshape(rows, blocks * AES_BYTES)
+        if first < 0 or first + rows > FURTHER:
+            raise ValueError(f"there are no rows {first} to {first + rows}")
+        counters = _counters(np.arange(first, first + rows, dtype="<u8"), size, scratch)
+        return self._encrypt(counters, _room(counters, scratch)).reshape(rows, -1)
 
-    def further(self, rows: NDArray[Any], numbers: NDArray[Any], turn: int) -> NDArray[np.uint64]:
+    def further(self, rows: Whole, numbers: Whole, turn: int) -> NDArray[np.uint64]:
         """64 further bits of some numbers of some rows, (m,) each, for the `turn`-th time (from 0)."""
-        if not 0 <= turn < 1 << TURN_BITS or (len(numbers) and not 0 <= int(numbers.max()) < MOST_PLACES):
-            raise ValueError(f"there are no further bits for the {turn}-th time of numbers {numbers}")
-        counters = np.empty((len(rows), 2), dtype="<u8")
-        counters[:, 0] = rows
-        counters[:, 1] = (numbers.astype(np.uint64) << np.uint64(TURN_BITS)) + np.uint64(FURTHER + turn)
-        return self._encrypt(counters).view("<u8")[::2]
+        counters = _further_counters(rows, numbers, turn)
+        return self._encrypt(counters, _room(counters)).view("<u8")[::2]
 
     def generator(self, block: int, device: torch.device | str = "cpu") -> torch.Generator:
         """The generator of torch of one block of rows."""
         return generator(self.seed, self.input_id, self.purpose, block, device)
 
-    def _encrypt(self, counters: NDArray[Any], scratch: Scratch | None = None) -> NDArray[np.uint8]:
+    def _encrypt(self, counters: NDArray[Any], room: NDArray[np.uint8]) -> NDArray[np.uint8]:
         """Each counter by itself: an array of counters, encrypted block by block, is counter mode with any counters."""
-        new = np.empty if scratch is None else partial(scratch.array, "bits")
-        out = new(counters.nbytes + AES_BYTES - 1, "u1")  # with room that `update_into` wants to see
-        self._cipher.update_into(counters.reshape(-1).view(np.uint8).data, out.data)
-        return out[: counters.nbytes]
+        self._cipher.update_into(counters.reshape(-1).view(np.uint8).data, room.data)
+        return room[: counters.nbytes]
 
     @cached_property
     def _cipher(self) -> CipherContext:
-        return _ciphers.of(self.key)
+        return _ciphers.of(self)
+
+
+@dataclass(frozen=True)
+class JoinedRows:
+    """Rows of several streams, one behind another, so that what follows from their bits is computed in one go.
+
+    Args:
+        parts: (stream, first, rows): rows `first`, `first + 1`, ... of the stream.
+    """
+
+    parts: tuple[tuple[RowStream, int, int], ...]
+
+    def bits(self, first: int, rows: int, size: int, scratch: Scratch | None = None) -> NDArray[np.uint8]:
+        """As of a stream; rows are counted through all parts."""
+        counters = _counters(self._rows[first : first + rows], size, scratch)
+        room = _room(counters, scratch)
+        width = counters[0].nbytes
+        for stream, a, b in self._streams(np.clip(self._starts - first, 0, rows)):
+            stream._encrypt(counters[a:b], room[a * width :])
+        return room[: counters.nbytes].reshape(rows, width)
+
+    def further(self, rows: Whole, numbers: Whole, turn: int) -> NDArray[np.uint64]:
+        """As of a stream, of rows in ascending order."""
+        counters = _further_counters(self._rows[rows], numbers, turn)
+        room = _room(counters)
+        for stream, a, b in self._streams(rows.searchsorted(self._starts)):
+            stream._encrypt(counters[a:b], room[a * AES_BYTES :])
+        return room[: counters.nbytes].view("<u8")[::2]
+
+    def _streams(self, edges: Whole) -> Iterator[tuple[RowStream, int, int]]:
+        """Each stream with where its counters begin and end, if it has any."""
+        for (stream, _, _), (a, b) in zip(self.parts, pairwise(edges.tolist()), strict=True):
+            if a < b:
+                yield stream, a, b
+
+    @cached_property
+    def _rows(self) -> Whole:
+        """The number of each row in its stream."""
+        return np.concatenate([np.arange(first, first + rows) for _, first, rows in self.parts])
+
+    @cached_property
+    def _starts(self) -> Whole:
+        """Where each part begins, and the end."""
+        return np.cumsum([0, *(rows for _, _, rows in self.parts)])
+
+
+def _counters(row: NDArray[Any], size: int, scratch: Scratch | None) -> Counters:
+    """Of the first `size` bytes of some rows: (rows, blocks, 2)."""
+    blocks = -(-size // AES_BYTES)
+    if blocks > MOST_PLACES:
+        raise ValueError(f"there are no {size} bytes of a row")
+    counters = _places(len(row), blocks) if scratch is None else scratch.places(len(row), blocks)
+    counters[:, :, 0] = row[:, None]
+    return counters
+
+
+def _further_counters(rows: Whole, numbers: Whole, turn: int) -> Whole:
+    """Of 64 further bits of some numbers of some rows: (m, 2)."""
+    if not 0 <= turn < 1 << TURN_BITS or (len(numbers) and not 0 <= int(numbers.max()) < MOST_PLACES):
+        raise ValueError(f"there are no further bits for the {turn}-th time of numbers {numbers}")
+    counters = np.empty((len(rows), 2), dtype="<i8")
+    counters[:, 0] = rows
+    np.left_shift(numbers, TURN_BITS, out=counters[:, 1])
+    counters[:, 1] += turn - FURTHER  # as a number without a sign: turn + FURTHER
+    return counters
+
+
+def _room(counters: NDArray[Any], scratch: Scratch | None = None) -> NDArray[np.uint8]:
+    """For what counters are encrypted to, and a little more that `update_into` wants to see."""
+    new = np.empty if scratch is None else partial(scratch.array, "bits")
+    return new(counters.nbytes + AES_BYTES - 1, "u1")
 
 
 class _Ciphers(threading.local):
     """Ciphers that a thread has used last: making one takes longer than the bits of a few rows."""
 
     def __init__(self) -> None:
-        self._kept: OrderedDict[bytes, CipherContext] = OrderedDict()
+        self._kept: OrderedDict[RowStream, CipherContext] = OrderedDict()
 
-    def of(self, key: bytes) -> CipherContext:
-        """The cipher of a key."""
-        if key not in self._kept:
+    def of(self, stream: RowStream) -> CipherContext:
+        """The cipher of a stream."""
+        kept = self._kept.get(stream)
+        if kept is None:
             from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes  # noqa: PLC0415 (as torch)
 
-            self._kept[key] = Cipher(algorithms.AES(key), modes.ECB()).encryptor()
-        self._kept.move_to_end(key)
-        while len(self._kept) > KEPT_CIPHERS:
-            self._kept.popitem(last=False)
-        return self._kept[key]
+            kept = self._kept[stream] = Cipher(algorithms.AES(stream.key), modes.ECB()).encryptor()
+            if len(self._kept) > KEPT_CIPHERS:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(stream)
+        return kept
 
 
 _ciphers = _Ciphers()

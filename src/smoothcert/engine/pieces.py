@@ -11,6 +11,8 @@ import time
 from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
+from itertools import groupby
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from torch import Tensor
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import Model
-from smoothcert.core.randomness import RowStream
+from smoothcert.core.randomness import JoinedRows, RowStream
 from smoothcert.engine.backends.base import in_calls_of
 from smoothcert.engine.backends.ensemble import EnsembleRunner
 from smoothcert.engine.classifier import score
@@ -62,10 +64,10 @@ class Piece:
     weights: tuple[float, ...] | None = None
     ahead: bool = False
 
-    def draw(self, out: Tensor) -> None:
-        """The noisy inputs, into out (rows, ...). A draw's noise is its own, whatever is drawn beside it."""
-        stream = RowStream(self.seed, self.input_id, self.purpose)
-        self.noise.draw_rows(self.x.to(out.device), stream, self.first, out)
+    @property
+    def stream(self) -> RowStream:
+        """Where its noise comes from. A draw's noise is its own, whatever is drawn beside it."""
+        return RowStream(self.seed, self.input_id, self.purpose)
 
 
 @dataclass(frozen=True, eq=False)
@@ -128,10 +130,16 @@ class Batch:
 
     def _draw(self, device: torch.device) -> Tensor:
         """The noisy inputs of all pieces, (rows of all, ...)."""
-        sizes = [piece.rows for piece in self.pieces]
-        noisy = torch.empty(sum(sizes), *self.pieces[0].x.shape, device=device)
-        for piece, part in zip(self.pieces, torch.split(noisy, sizes), strict=True):
-            piece.draw(part)
+        noisy, end = torch.empty(self.rows, *self.pieces[0].x.shape, device=device), 0
+        for noise, alike in groupby(self.pieces, key=attrgetter("noise")):
+            pieces = list(alike)
+            begin, end = end, end + sum(piece.rows for piece in pieces)
+            xs = [piece.x.to(device) for piece in pieces]
+            if len(pieces) == 1:
+                noise.draw_rows(xs[0], pieces[0].stream, pieces[0].first, noisy[begin:end])
+            else:
+                rows = JoinedRows(tuple((piece.stream, piece.first, piece.rows) for piece in pieces))
+                noise.draw_together(xs, rows, noisy[begin:end])
         return noisy
 
 

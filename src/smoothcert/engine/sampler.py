@@ -24,7 +24,7 @@ from smoothcert.engine.member_calls import MemberCalls
 from smoothcert.engine.pieces import Batch, Counts, Piece
 from smoothcert.engine.pools import Session
 
-WORK_SECONDS = 0.01
+WORK_SECONDS = 0.04
 """Where calls are shorter, a worker is given several at once: every handing over costs all of them some time in which
 they wait for Python's lock."""
 
@@ -108,6 +108,8 @@ class _Queue(Generic[Answer]):
         idle = sampler.session.workers - under_way
         parts = max(1, idle)
         asked = self._available(parts * full)
+        if idle <= 0 and asked < full:
+            return None  # all are at work, and what they come to may bring enough for a full call
         ahead = 0
         if sampler.ahead and asked < idle * full and sampler.session.workers > 1:
             ahead = self._room_ahead(idle * full - asked)
@@ -146,9 +148,10 @@ class _Queue(Generic[Answer]):
             yield progress, progress.count(found, piece.rows)
 
     def add(self, progress: InputProgress[Answer]) -> None:
-        """It asks for more; those under way go first."""
+        """It asks for more; those under way go first, behind one of whose request only a rest is left to hand out."""
         if progress.unsent:
-            self._ready.appendleft(progress)
+            begun = bool(self._ready) and self._ready[0].unsent < self._ready[0].ask.n
+            self._ready.insert(int(begun), progress)
 
     def end(self, progress: InputProgress[Answer]) -> None:
         """It is answered."""

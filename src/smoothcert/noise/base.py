@@ -9,7 +9,7 @@ import dataclasses
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, ClassVar, Self, cast
@@ -18,7 +18,7 @@ import numpy as np
 
 from smoothcert.core.described import Described, fields_of
 from smoothcert.core.errors import InputError
-from smoothcert.core.randomness import BLOCK, BY_BLOCK, BY_ROW, RowStream
+from smoothcert.core.randomness import BLOCK, BY_BLOCK, BY_ROW, JoinedRows, RowStream
 from smoothcert.core.registry import Registry
 from smoothcert.noise.rows import Floats
 
@@ -76,13 +76,20 @@ class Noise(Described, ABC):
         """
         if self.stream_kind(out.device) == BY_ROW:
             flat = out.view(len(out), -1)  # (rows, d), in the same memory
-            self.fill_rows(x.contiguous().view(-1).numpy(), stream, first, flat.numpy())
+            self.fill_rows(x.numpy().reshape(-1), stream, first, flat.numpy())
             return
         whole, end = x.expand(BLOCK, *x.shape), first + len(out)
         for block in range(first // BLOCK, -(-end // BLOCK)):
             low, high = max(first, block * BLOCK), min(end, (block + 1) * BLOCK)
             drawn = self.draw(whole, stream.generator(block, out.device))
             out[low - first : high - first] = drawn[low - block * BLOCK : high - block * BLOCK]
+
+    def draw_together(self, xs: Sequence[Tensor], rows: JoinedRows, out: Tensor) -> None:
+        """Noisy copies of several inputs into out (rows of all, ...): of each the rows of its part. The same copies."""
+        end = 0
+        for x, (stream, first, count) in zip(xs, rows.parts, strict=True):
+            self.draw_rows(x, stream, first, out[end : end + count])
+            end += count
 
     @classmethod
     def stream_kind(cls, device: torch.device | str) -> str:

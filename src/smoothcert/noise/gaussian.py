@@ -15,7 +15,7 @@ from smoothcert.core.lazy import special
 from smoothcert.core.randomness import RowStream
 from smoothcert.noise.base import NOISES, SOFT_CLAMP, per_row
 from smoothcert.noise.grid import RoundedLaw
-from smoothcert.noise.gridded import GriddedNoise, less_offset
+from smoothcert.noise.gridded import GriddedNoise, exact_on_grid, less_offset
 from smoothcert.noise.rows import Floats, fill_normals
 from smoothcert.stats.rounding import check_radius, rounded_down, rounded_up
 
@@ -57,11 +57,9 @@ class Gaussian(GriddedNoise):
         eps = torch.randn(x.shape, generator=generator, dtype=x.dtype, device=x.device)
         return eps.mul_(self.sigma if strength is None else per_row(strength, x)).add_(x)
 
+    @exact_on_grid
     def fill_rows(self, x: Floats, stream: RowStream, first: int, out: Floats) -> None:
         """x + sigma * eps, eps by Box and Muller; on a grid exactly."""
-        if self.grid is not None:
-            self._fill_on_grid(x, stream, first, out)
-            return
         fill_normals(stream, first, out)
         out *= np.float32(self.sigma)
         out += x

@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left, bisect_right
-from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache, partial
@@ -24,7 +23,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from smoothcert.core.randomness import RowStream
+from smoothcert.core.randomness import JoinedRows, RowStream
 from smoothcert.noise.rows import SCRATCH, Floats, parts
 
 if TYPE_CHECKING:
@@ -37,6 +36,7 @@ CELL_BITS = 16
 KEY_BITS = 64
 REST_BITS = KEY_BITS - CELL_BITS
 REST = (1 << REST_BITS) - 1
+REST_MASK = np.uint64(REST)
 HALF_KEY = 1 << (KEY_BITS - 1)
 HALF_CELLS = 1 << (CELL_BITS - 1)
 OPEN = 2**23  # above every k, and whole numbers up to 2^24 are exact in float32
@@ -140,7 +140,7 @@ def draw_steps(law: RoundedLaw, count: int, generator: torch.Generator, device: 
     return steps
 
 
-def fill_steps(law: RoundedLaw, stream: RowStream, first: int, out: Floats) -> None:
+def fill_steps(law: RoundedLaw, stream: RowStream | JoinedRows, first: int, out: Floats) -> None:
     """Independent k into out (rows, d), as float32 whole numbers: row i has those of row `first + i` of the stream.
 
     The j-th number of a row takes 16 bits of its own; where they do not decide, 48 further ones of the row and the
@@ -148,38 +148,34 @@ def fill_steps(law: RoundedLaw, stream: RowStream, first: int, out: Floats) -> N
     """
     rows, d = out.shape
     assert out.flags.c_contiguous, "rows are filled in place"
-    values = tables(law).values
+    table = tables(law)
     for part in parts(rows, 2 * d):
         start, steps = first + part.start, out[part]
         cells = SCRATCH.array("cells", steps.size, "p").reshape(steps.shape)
         np.copyto(cells, stream.bits(start, len(steps), 2 * d, SCRATCH).view("<u2")[:, :d])
         # "wrap" only because numpy then writes into `out` at once: no cell is outside of the table.
-        np.take(values, cells, out=steps, mode="wrap")
+        np.take(table.values, cells, out=steps, mode="wrap")
         flat = steps.reshape(-1)  # the same memory: `out` is in one piece
-        place = np.flatnonzero(flat >= OPEN)
+        (place,) = (flat >= OPEN).nonzero()
         if len(place):
-            row = place // d
-            further = _Further(stream, row + start, place - row * d)
-            which = (flat[place] - np.float32(OPEN)).astype(np.int64)
-            flat[place] = decide(law, which, further.rest(), further.word)
+            row, number = np.divmod(place, d)
+            row += start
+            which = flat[place].astype(np.intp)
+            which -= OPEN
+            rest = (stream.further(row, number, 0) & REST_MASK).view(np.int64)
+            flat[place] = decide(law, which, rest, _more(stream, row, number))
 
 
-class _Further:
-    """Further bits of some numbers of some rows, (m,) each, which their 16 did not decide."""
+def _more(stream: RowStream | JoinedRows, rows: Whole, numbers: Whole) -> Callable[[int], int]:
+    """The 64 bits that follow, of one of some numbers of some rows, (m,) each; others at every turn."""
+    turns: dict[int, int] = {}
 
-    def __init__(self, stream: RowStream, rows: Whole, numbers: Whole) -> None:
-        self._stream, self._rows, self._numbers = stream, rows, numbers
-        self._turns: Counter[int] = Counter()
-
-    def rest(self) -> Whole:
-        """The next 48 bits of each, (m,)."""
-        return (self._stream.further(self._rows, self._numbers, 0) & np.uint64(REST)).view(np.int64)
-
-    def word(self, which: int) -> int:
-        """The 64 bits that follow, of one of them; others at every turn."""
-        self._turns[which] += 1
+    def word(which: int) -> int:
+        turns[which] = turns.get(which, 0) + 1
         here = slice(which, which + 1)
-        return int(self._stream.further(self._rows[here], self._numbers[here], self._turns[which])[0])
+        return int(stream.further(rows[here], numbers[here], turns[which])[0])
+
+    return word
 
 
 def decide(law: RoundedLaw, which: Whole, rest: Whole, more: Callable[[int], int]) -> Floats:
@@ -192,15 +188,18 @@ def decide(law: RoundedLaw, which: Whole, rest: Whole, more: Callable[[int], int
     threshold = table.rest[which]
     steps: Floats = table.below[which]
     steps += rest > threshold
-    unsure = np.flatnonzero((rest == threshold) | (rest >= table.following[which]))
+    undecided = rest >= table.following[which]
+    undecided |= rest == threshold
+    (unsure,) = undecided.nonzero()
     if len(unsure):
         key = table.least[which[unsure]] + rest[unsure]
-        place = np.searchsorted(table.keys, key, side="right")
-        found = (place - len(table.keys) // 2).tolist()
-        # A key that equals a threshold's first 64 bits does not decide: about once in 10^16 draws.
-        for i in np.flatnonzero(table.keys[np.maximum(place - 1, 0)] == key).tolist():
-            found[i] = resolve(law, int(key[i]) + HALF_KEY, KEY_BITS, partial(more, int(unsure[i])))
-        steps[unsure] = found
+        place = table.keys.searchsorted(key, side="right")
+        steps[unsure] = place - len(table.keys) // 2
+        # A key that equals a threshold's first 64 bits does not decide: about once in 10^16 draws. (Where no threshold
+        # is at most the key, it is compared with the last one, which is above it.)
+        for i in (table.keys[place - 1] == key).nonzero()[0].tolist():
+            one = int(unsure[i])
+            steps[one] = resolve(law, int(key[i]) + HALF_KEY, KEY_BITS, partial(more, one))
     return steps
 
 

@@ -12,7 +12,7 @@ import numpy as np
 from smoothcert.core.randomness import RowStream
 from smoothcert.noise.base import NOISES, SOFT_CLAMP, per_row
 from smoothcert.noise.grid import RoundedLaw
-from smoothcert.noise.gridded import GriddedNoise, less_offset
+from smoothcert.noise.gridded import GriddedNoise, exact_on_grid, less_offset
 from smoothcert.noise.rows import Floats, fill_uniform
 from smoothcert.stats.rounding import check_radius, rounded_down, rounded_up
 
@@ -53,11 +53,9 @@ class Uniform(GriddedNoise):
         u = torch.rand(x.shape, generator=generator, dtype=x.dtype, device=x.device)
         return u.mul_(2).sub_(1).mul_(self.half_width if strength is None else per_row(strength, x)).add_(x)
 
+    @exact_on_grid
     def fill_rows(self, x: Floats, stream: RowStream, first: int, out: Floats) -> None:
         """x + half_width * u, u from 32 bits; on a grid exactly."""
-        if self.grid is not None:
-            self._fill_on_grid(x, stream, first, out)
-            return
         fill_uniform(stream, first, out)
         out *= np.float32(self.half_width)
         out += x
