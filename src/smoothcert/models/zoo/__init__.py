@@ -1,7 +1,7 @@
 """Models that come with the package: small, trained here, each with a card and the records that prove its numbers.
 
-A model is a folder beside this file: `model.safetensors` (or the members of an ensemble and `ensemble.json`), `card.json`
-(what it is and how it was made) and `run/`, its certificates of test images, packaged ones where there are any, which
+A model is a folder beside this file: `model.safetensors` (or `ensemble.json` and its members), `card.json` (what it is
+and how it was made) and `run/`, its certificates of test images, packaged ones where there are any, which
 `smoothcert verify` checks like any other run.
 """
 
