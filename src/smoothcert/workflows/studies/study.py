@@ -261,9 +261,9 @@ class Study:
 def study_names() -> list[str]:
     """The studies that come with the package: of each paper in the order of its tables."""
 
-    def order(name: str) -> tuple[str, int]:
+    def order(name: str) -> tuple[str, int, str]:
         paper, _, number = name.partition("-")
-        return paper, int(number or 0)
+        return paper, int(number) if number.isdigit() else 0, number
 
     return sorted((path.stem for path in TABLES.glob("*.toml")), key=order)
 
