@@ -221,12 +221,13 @@ def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observ
             further.findings += draw_fresh(run, records, other, dataset, options.fresh, under_way.advance)
         redrawn = redraw(run, records, same, dataset, under_way.advance)
         further.findings[:0] = redrawn.findings
-    further.levels.append(f"level 2 ({redrawn.draws} draws of {len(records)} inputs made again)")
+    inputs = f"{len(records)} input{'' if len(records) == 1 else 's'}"
+    further.levels.append(f"level 2 ({redrawn.draws} draws of {inputs} made again)")
     if options.fresh is not None:
-        further.levels.append(f"level 3 ({options.fresh} fresh draws for each of {len(records)} inputs)")
+        further.levels.append(f"level 3 ({options.fresh} fresh draws for each of {inputs})")
     further.notes += [f"the model is not run as it was: {what}" for what in redrawn.otherwise]
     if redrawn.otherwise:
-        further.notes.append(f"{redrawn.moved} of {redrawn.draws} votes fell otherwise, as rounding may make them")
+        further.notes.append(f"{redrawn.moved} of {redrawn.draws} votes differ, which rounding on another machine can cause")
     if options.share < 1 or options.fresh is not None:
         further.notes.append(f"what was drawn was chosen with --pick {seed}: give it to draw the same")
     return further
