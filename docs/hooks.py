@@ -124,6 +124,7 @@ def zoo_page() -> str:
             "trained on": model["data"],
             "trained by": f"`{model['command']}`",
             "certified on": f"{model['inputs']} test images: `{model['certified_on']}`",
+            "draws for each of them": f"{model['draws_per_input']:,}",
             "average certified radius": f"{model['acr']:.4f} (95%: {low:.4f} to {high:.4f})",
             "right, with a radius above 0": f"{model['certified_accuracy_at_0']:.1%}",
             "meant for": "trying smoothcert, and the examples of these pages; no product should rest on it",

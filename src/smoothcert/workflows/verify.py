@@ -227,7 +227,9 @@ def _draw(run: Run, audit: Audit, options: _Drawing, seed: int, observer: Observ
         further.levels.append(f"level 3 ({options.fresh} fresh draws for each of {inputs})")
     further.notes += [f"the model is not run as it was: {what}" for what in redrawn.otherwise]
     if redrawn.otherwise:
-        further.notes.append(f"{redrawn.moved} of {redrawn.draws} votes differ, which rounding on another machine can cause")
+        further.notes.append(
+            f"{redrawn.moved} of {redrawn.draws} votes differ, which rounding on another machine can cause"
+        )
     if options.share < 1 or options.fresh is not None:
         further.notes.append(f"what was drawn was chosen with --pick {seed}: give it to draw the same")
     return further

@@ -31,6 +31,7 @@ def table() -> FittingTable:
         "95% interval": ["{:.4f}-{:.4f}".format(*one["acr_interval"]) for one in found],
         "right, radius > 0": [f"{100 * one['certified_accuracy_at_0']:.1f}%" for one in found],
         "images": [str(one["inputs"]) for one in found],
+        "draws": [str(one["draws_per_input"]) for one in found],
     }
     return FittingTable(
         [Text(f"zoo:{one['name']}\n{one['about']}") for one in found],
@@ -45,6 +46,7 @@ def _numbers(model: ZooModel) -> dict[str, Any]:
     interval = acr_interval(records, seed=0)
     return {
         "inputs": len(records),
+        "draws_per_input": round(sum(record.draws or 0 for record in records) / len(records)),
         "acr": average_certified_radius(records),
         "acr_interval": [interval.low, interval.high],
         "certified_accuracy_at_0": float(certified_accuracy(records, [0.0])[0]),
