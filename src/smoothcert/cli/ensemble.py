@@ -91,17 +91,9 @@ def weights(
 
     held = hold_out(data, split, start, every, limit, noise, sigma, data_root)
     found = workflow.weights(
-        model,
-        held,
-        method=method,
-        at=at,
-        signed=signed,
-        draws=draws,
-        steps=steps,
-        seed=seed,
-        out=out,
+        model, held, method=method, at=at, signed=signed, draws=draws, steps=steps, seed=seed, out=out,
         aggregation=aggregation,
-    )
+    )  # fmt: skip
     _say(weights_table(model, found), found.to_json(), as_json=as_json)
     for note in found.notes:
         say(f"note: {note}", err=True)

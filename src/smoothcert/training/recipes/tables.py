@@ -173,7 +173,6 @@ ROWS: dict[str, tuple[Row, ...]] = {
             MNIST,
             split=True,
         ),
-        # Nearly what four draws and ten steps reach, for an eleventh of their passes.
         Row(
             "smoothadv-consistency-t1",
             consistency(each(10.0, 5.0, 5.0), draws=2, attack=pgd(1.0, 1), warmup=10),
