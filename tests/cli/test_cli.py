@@ -316,7 +316,9 @@ def test_the_demo_in_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_the_packaged_models(tmp_path: Path) -> None:
+    from smoothcert import load_model
     from smoothcert.models.zoo import zoo
+    from smoothcert.runs import Run
 
     listed = json.loads(call("zoo", "--json").stdout)
     assert [model["name"] for model in listed] == list(zoo())
@@ -324,6 +326,7 @@ def test_the_packaged_models(tmp_path: Path) -> None:
     assert sum(path.stat().st_size for model in zoo().values() for path in model.folder.rglob("*")) < 15e6
     for name, model in zoo().items():
         about = json.loads(call("zoo", f"zoo:{name}").stdout)
+        assert load_model(f"zoo:{name}").fingerprint == Run.open(model.run).config.model.fingerprint
         done = call("verify", model.run)
         assert (done.exit_code, f"{about['inputs']} of {about['inputs']} records hold" in done.stdout) == (0, True)
     done = call("verify", model.run, "--model", f"zoo:{name}", "--share", 0.004)
