@@ -27,7 +27,7 @@ def main() -> None:
     options = parser.parse_args()
 
     data = sc.datasets.load("mnist5k", "test")
-    model, noise = sc.models.load(options.model).model, sc.Gaussian(options.sigma, grid=1 / 255)
+    model, noise = sc.load_model(options.model).model, sc.Gaussian(options.sigma, grid=1 / 255)
     g = sc.Smoothed(model, num_classes=10, noise=noise, backend=options.backend)
     procedures: dict[str, sc.Fixed | sc.Sequential] = {"fixed": sc.Fixed(n=options.n)}
     procedures |= {f"sequential r={r:g}": sc.Sequential(radius=r, n=options.n) for r in options.radii}
