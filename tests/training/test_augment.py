@@ -52,3 +52,36 @@ def test_what_cannot_be_augmented() -> None:
         Augment(crop=-1)
     with pytest.raises(InputError, match=r"only images \(B, C, H, W\)"):
         Augment(crop=1).apply(torch.zeros(3, 4), torch.zeros(3, 3, dtype=torch.int64))
+
+
+def test_a_bend_looks_pixels_up_where_the_map_sends_them() -> None:
+    x, augment = torch.rand(2, 1, 9, 9, generator=seeded()), Augment(affine=0.5)
+    what = torch.zeros(2, 3 + 4 + 32)
+    what[1, 3:7] = torch.tensor([-1.0, 1.0, -1.0, -1.0])  # with the identity: columns are looked up in rows
+    still, turned = augment.apply(x, what)
+    assert torch.allclose(still, x[0], atol=1e-6)
+    assert torch.allclose(turned, torch.rot90(x[1], 1, (1, 2)), atol=1e-5)
+
+
+def test_points_that_all_move_alike_shift_the_image_and_zeros_come_in() -> None:
+    x, augment = torch.rand(1, 2, 8, 6, generator=seeded()), Augment(elastic=2.0)
+    what = torch.zeros(1, 3 + 4 + 32)
+    what[:, 7:23] = 1.0  # what is one pixel to the right
+    bent = augment.apply(x, what)
+    assert torch.allclose(bent[..., :-1], x[..., 1:], atol=1e-5)
+    assert float(bent[..., -1].abs().max()) < 1e-5
+
+
+def test_bends_stay_within_their_limits_and_leave_crops_and_flips_as_they_were() -> None:
+    plain, bent = Augment(crop=2, flip=True), Augment(crop=2, flip=True, affine=0.1, elastic=1.5)
+    what = bent.draw(500, seeded(4))
+    assert torch.equal(what[:, :3].long(), plain.draw(500, seeded(4)))
+    assert 0.09 < float(what[:, 3:7].abs().max()) <= 0.1
+    assert 1.4 < float(what[:, 7:].abs().max()) <= 1.5
+    x = torch.rand(500, 1, 6, 7, generator=seeded())
+    assert torch.allclose(bent.apply(x[9:30], what[9:30]), bent.apply(x, what)[9:30], atol=1e-6)
+    assert plain.describe() == {"crop": 2, "flip": True}
+    assert bent.describe() == {"crop": 2, "flip": True, "affine": 0.1, "elastic": 1.5}
+    for affine, elastic in ((1.0, 0.0), (0.0, -1.0), (0.0, float("nan"))):
+        with pytest.raises(InputError, match="affine of the augmentation"):
+            Augment(affine=affine, elastic=elastic)

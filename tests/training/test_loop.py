@@ -17,7 +17,6 @@ from smoothcert.training import (
     Augment,
     Constant,
     Epoch,
-    Group,
     Session,
     Settings,
     Step,
@@ -26,7 +25,6 @@ from smoothcert.training import (
     session,
     train,
 )
-from smoothcert.training.group import launched
 from smoothcert.training.objectives import MACER, Denoising, Gaussian, Objective, SmoothAdv
 from smoothcert.training.statistics import RunningStatistics, sizes
 
@@ -355,11 +353,3 @@ def test_batch_norm_with_objectives_that_look_often(objective: Objective) -> Non
     assert history[0].loss == pytest.approx(sum(history[0].terms.values()))
     assert torch.equal(after["0.mean"], before["0.mean"]), "buffers of other layers are left alone"
     assert not torch.equal(after["1.bn.running_mean"], before["1.bn.running_mean"])
-
-
-def test_alone_there_is_no_group() -> None:
-    assert Group.current() == Group(0, 1)
-    assert Group().gather("x") == ["x"]
-    with launched("cpu") as device:
-        assert device == "cpu"
-        assert Group.current().size == 1

@@ -57,11 +57,16 @@ class Group:
 def launched(device: str) -> Iterator[str]:
     """Join the group that `torchrun` started, if it did, for as long as the block lasts; gives this process's device.
 
-    GPUs talk through NCCL, one per process; CPUs through gloo.
+    GPUs talk through NCCL, one per process; CPUs through gloo. No thread of the group outlives the block: one that
+    still holds a tensor when Python ends aborts the process.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1 or "RANK" not in os.environ:
         yield device
         return
+    # Functions of this module have the group, if there is one when they are loaded, as a default, and so keep it alive
+    # for ever; an optimizer loads them.
+    import torch.distributed.nn  # noqa: PLC0415
+
     cuda = torch.device(device).type == "cuda"
     if cuda:
         device = f"cuda:{os.environ.get('LOCAL_RANK', '0')}"

@@ -63,7 +63,7 @@ def settings_of(recipe: Recipe, seed: int) -> Settings:
         batch_size=recipe.batch_size,
         chunk=recipe.chunk,
         schedule=schedule_of(recipe),
-        augment=Augment(recipe.crop, recipe.flip),
+        augment=Augment(recipe.crop, recipe.flip, recipe.affine, recipe.elastic),
         mixed_precision=recipe.mixed_precision,
         seed=seed,
         ds2=None if recipe.ds2 is None else made(DS2, recipe.ds2),

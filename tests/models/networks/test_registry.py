@@ -55,6 +55,30 @@ def test_a_seed_decides_the_weights_and_leaves_the_global_generator_alone():
     assert not torch.equal(first.features[0].weight, other.features[0].weight)
 
 
+def test_copies_are_one_network_of_their_mean_scores():
+    three = Architecture("lenet*3", 10, (1, 8, 8), (0.5,), (0.25,))
+    model, x = build(three, seed=1).eval(), torch.rand(4, 1, 8, 8)
+    members = model[1].members
+    alone = torch.stack([member((x - 0.5) / 0.25) for member in members])
+    assert len(members) == 3
+    assert torch.equal(model(x), alone.mean(dim=0))
+    assert all(not torch.equal(alone[0], other) for other in alone[1:])  # each with weights of its own
+    assert torch.equal(model(x), build(three, seed=1).eval()(x))
+
+
+@pytest.mark.parametrize(
+    "name", ["lenet*", "lenet*x", "lenet*1", "lenet*03", "lenet*2*2", "lenet*²", "lenet*101", "lenet*9999999"]
+)
+def test_copies_are_a_whole_number(name):
+    with pytest.raises(InputError, match=r"lenet\*K needs a whole number K from 2 to 100, as in lenet\*3, got"):
+        build(Architecture(name, 10, (1, 8, 8)))
+
+
+def test_what_returns_images_is_not_averaged():
+    with pytest.raises(InputError, match="dncnn returns images"):
+        build(Architecture("dncnn*2", 0, (1, 8, 8)))
+
+
 def test_without_a_seed_the_global_generator_decides():
     torch.manual_seed(5)
     first, second = build(DIGITS), build(DIGITS)

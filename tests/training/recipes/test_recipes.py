@@ -16,7 +16,7 @@ from smoothcert.engine import Smoothed
 from smoothcert.models import Architecture, build, load
 from smoothcert.noise import Ablation, Gaussian, Laplace, Noise, Uniform
 from smoothcert.procedures import Fixed
-from smoothcert.training import DS2, noisy_accuracy
+from smoothcert.training import DS2, Augment, noisy_accuracy
 from smoothcert.training.objectives import DDN, MACER, OBJECTIVES, PGD, AdvMACER, Consistency, SmoothAdv, SmoothMix
 from smoothcert.training.recipes import RECIPES, Recipe, find
 from smoothcert.training.recipes.build import change, objective_of, schedule_of
@@ -182,6 +182,16 @@ def test_strengths_per_input_are_those_of_the_paper() -> None:
     assert one.core_hours is not None
     assert other.core_hours is not None
     assert one.core_hours == pytest.approx(other.core_hours * (200 + 150) / 150), "a step costs a pass"
+
+
+def test_changes_of_network_and_images() -> None:
+    one = find("mnist-lenet-gaussian-0.25")
+    three = change(one, ["architecture=lenet-small*3"])
+    assert one.core_hours is not None
+    assert three.core_hours == pytest.approx(3 * one.core_hours)
+    bent = change(one, ["affine=0.1", "elastic=1.5"])
+    assert settings_of(bent, seed=0).augment == Augment(affine=0.1, elastic=1.5)
+    assert "affine" not in one.to_json(), "older trainings stay what they were"
 
 
 @pytest.mark.parametrize("sigma", [0.25, 0.5, 1.0])

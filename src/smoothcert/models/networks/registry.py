@@ -1,5 +1,6 @@
 """Architectures by name: registered by their own files, built from a specification."""
 
+import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -10,6 +11,7 @@ from torch import nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import Registry
+from smoothcert.models.networks.averaged import Averaged
 from smoothcert.models.networks.normalize import Normalize
 from smoothcert.models.networks.specification import Architecture
 
@@ -33,6 +35,8 @@ class _Entry:
 
 
 ARCHITECTURES: Registry[_Entry] = Registry("architecture")
+MOST_COPIES = 100
+"""Of `NAME*K`: a damaged header must not ask for any number of networks."""
 _B = TypeVar("_B", bound=Builder)
 
 
@@ -60,12 +64,14 @@ def names() -> tuple[str, ...]:
 def build(spec: Architecture, *, seed: int | None = None) -> nn.Module:
     """Return a freshly initialised network in training mode, `Sequential(Normalize, net)` if the spec normalises.
 
+    `NAME*K`, as in `lenet-small*3`, is K networks whose scores are averaged, and which are trained as one.
+
     Args:
         spec: what to build; an `InputError` says why it cannot be.
         seed: with a seed the weights (on the CPU) are a function of `(spec, seed)` alone and torch's global generators
             are left as they were; without one they come from torch's global generator, on torch's default device.
     """
-    entry = ARCHITECTURES.find(spec.name)
+    entry, copies = _found(spec.name)
     _refuse_unfit(spec, entry)
     with ExitStack() as scope:
         if seed is not None:
@@ -73,8 +79,22 @@ def build(spec: Architecture, *, seed: int | None = None) -> nn.Module:
             scope.enter_context(torch.random.fork_rng(devices=[]))
             # torch.manual_seed would also reseed the GPUs, which fork_rng(devices=[]) does not restore.
             torch.default_generator.manual_seed(seed)
-        net = entry.builder(num_classes=spec.num_classes, input_shape=spec.input_shape)
+        nets = [entry.builder(num_classes=spec.num_classes, input_shape=spec.input_shape) for _ in range(copies)]
+        net = nets[0] if copies == 1 else Averaged(nets)
         return nn.Sequential(Normalize(spec.mean, spec.std), net) if spec.mean else net
+
+
+def _found(name: str) -> tuple[_Entry, int]:
+    """The entry of a network, and how many of it there are."""
+    single, star, count = name.partition("*")
+    entry = ARCHITECTURES.find(single)
+    if not star:
+        return entry, 1
+    if not re.fullmatch("[1-9][0-9]{0,2}", count) or not 2 <= int(count) <= MOST_COPIES:
+        raise InputError(f"{single}*K needs a whole number K from 2 to {MOST_COPIES}, as in {single}*3, got {name!r}")
+    if not entry.classifies:
+        raise InputError(f"only classifiers can be averaged, and {single} returns images; train it alone")
+    return entry, int(count)
 
 
 def _refuse_unfit(spec: Architecture, entry: _Entry) -> None:

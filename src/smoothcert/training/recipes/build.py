@@ -80,7 +80,8 @@ def change(recipe: Recipe, changes: Sequence[str]) -> Recipe:
     A value is JSON, or a word. An unknown key is refused, naming the ones there are; and so is a training too short for
     a term that sets in later.
     """
-    values = recipe.to_json() | {name: getattr(recipe, name) for name in ("optimizer", "ema", "mixed_precision")}
+    unsaid = ("optimizer", "ema", "affine", "elastic", "mixed_precision")  # where they are as usual
+    values = recipe.to_json() | {name: getattr(recipe, name) for name in unsaid}
     for text in changes:
         key, found, given = text.partition("=")
         if not found:

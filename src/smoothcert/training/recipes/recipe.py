@@ -65,6 +65,8 @@ class Recipe:
     optimizer: str = "sgd"  # or one of `OPTIMIZERS`, to which momentum does not apply
     noise: Mapping[str, Any] | None = None  # a name and the fields of that class; None: Gaussian, of `sigma`
     ema: float | None = None  # decay of a moving average of the weights
+    affine: float = 0.0  # how far the entries of a random linear map of the image may be from the identity
+    elastic: float = 0.0  # pixels that points of the image may be moved by
     mixed_precision: bool | None = None  # bfloat16; None: on a GPU that has it
     tunes: str | None = None  # the recipe whose model it goes on with
 
@@ -82,7 +84,9 @@ class Recipe:
     def rate(self) -> float | None:
         """About how many images per second one core takes forward and back; None where nobody knows."""
         large = IMAGES_OF_IMAGENET_PER_CORE_SECOND if self.data == "imagenet" else {}
-        return (IMAGES_PER_CORE_SECOND | large).get(self.architecture)
+        name, _, copies = self.architecture.partition("*")
+        rate = (IMAGES_PER_CORE_SECOND | large).get(name)
+        return rate / int(copies) if rate is not None and copies.isdecimal() and int(copies) else rate
 
     @property
     def core_hours(self) -> float | None:
@@ -103,7 +107,7 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """All fields, JSON-able; those that few recipes have, where they have them."""
         values = {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
-        rare = {field.name: field.default for field in dataclasses.fields(self)[-6:]}
+        rare = {field.name: field.default for field in dataclasses.fields(self)[-8:]}
         return {key: value for key, value in values.items() if key not in rare or value != rare[key]}
 
     @classmethod
