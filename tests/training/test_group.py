@@ -11,7 +11,7 @@ from smoothcert.training.group import launched
 
 THREADS = Path("/proc/self/task")
 
-MEMBER = """
+MEMBER = r"""
 from pathlib import Path
 import torch
 from smoothcert.training import Group, launched
@@ -25,7 +25,7 @@ with launched("cpu"):
     total = torch.ones(1)
     Group.current().add_up([total])
     before = gloo()
-print(int(total), before > 0, gloo())
+print(f"{int(total)} {before > 0} {gloo()}\n", end="")  # one write: two processes share the stream
 """
 
 
