@@ -4,7 +4,8 @@
 with n = 100 000 draws per image, on the same machine in the same run. The loop certifies `--measured` images in full,
 in between the rounds of `Sequential`; the time of the others is computed from these. Whether both say the same is
 compared image by image: with the loop where it ran, and with `Fixed`, the same procedure here, for `--compared` images.
-Near p0 either test may miss by chance, so images on which they differ are listed with their share of votes.
+Near p0 either test may miss by chance, so images on which they differ are listed with their share of votes. With a
+`--backend` in int8 the loop still runs the model as it is, another classifier: then read what is said of the answers.
 """
 
 import argparse
@@ -92,11 +93,19 @@ def compare(right: list[bool], fixed: dict[int, bool], looped: dict[int, bool]) 
     print("with the loop")
 
 
+def calibration(name: str) -> Tensor:
+    """Inputs spread evenly over a training split."""
+    data = sc.datasets.load(name, "train")
+    return data.tensors(range(0, len(data), max(1, len(data) // 512)))
+
+
 def parse() -> argparse.Namespace:
     """The command line."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--model", default="zoo:mnist-0.50", help="as in smoothcert certify")
     parser.add_argument("--data", default="mnist500", help="as in smoothcert certify")
+    parser.add_argument("--backend", default="auto", help="as in smoothcert certify")
+    parser.add_argument("--calibration", help="data for int8, of which the training split is taken")
     parser.add_argument("--images", type=int, default=500, help="spread evenly over the test set")
     parser.add_argument("--sigma", type=float, default=0.5)
     parser.add_argument("--radius", type=float, default=0.5)
@@ -115,7 +124,10 @@ def main() -> None:
     model = sc.load_model(options.model).model.eval()
     classes = int(max(data.labels)) + 1
     noise, procedure = sc.Gaussian(options.sigma, grid=1 / 255), sc.Sequential(radius=options.radius, n=options.n)
-    g = sc.Smoothed(model, num_classes=classes, noise=noise, backend="auto", input_shape=tuple(x.shape[1:]))
+    g = sc.Smoothed(
+        model, num_classes=classes, noise=noise, backend=options.backend, input_shape=tuple(x.shape[1:]),
+        calibration=None if options.calibration is None else calibration(options.calibration),
+    )  # fmt: skip
     begin = time.perf_counter()
     compiled = g.compile(x.shape[1:])
     g.certify(x[:1], procedure)  # boundaries are computed once and kept
@@ -145,7 +157,8 @@ def main() -> None:
     about = f"{compiled.description['backend']['name']}, batch {compiled.rows}, {compiled.workers} workers"
     print(f"{len(x)} images of {data.name}, r = {options.radius:g}, sigma = {options.sigma:g}, {cores} cores")
     print(f"certified accuracy at r: {100 * mean(right):.1f}%; ", end="")
-    print(f"draws per image: mean {mean(draws):.0f}, median {median(draws):.0f} (Cohen: {options.n + N0})")
+    print(f"draws per image: mean {mean(draws):.0f}, median {median(draws):.0f}, most {max(draws)} ", end="")
+    print(f"(Cohen: {options.n + N0})")
     print(f"the calls of the last round had {sum(rows)} rows for {sum(draws)} draws")
     compare(right, fixed_right, looped)
     needed = noise.required_p(options.radius)
