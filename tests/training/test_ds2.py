@@ -49,14 +49,13 @@ def run_epochs(one: Session, count: int) -> None:
 
 def test_strengths_start_after_the_first_epochs_and_move_once_per_epoch() -> None:
     one = session(DS2(start=1, lr=0.01))
-    assert one.strengths is not None
     run_epochs(one, 1)
-    assert torch.equal(one.strengths, torch.full((20,), 0.5))
+    assert torch.equal(one.of_inputs.kept["strengths"], torch.full((20,), 0.5))
     run_epochs(one, 1)
-    second = one.strengths.clone()
+    second = one.of_inputs.kept["strengths"].clone()
     assert bool((second != 0.5).all())
     run_epochs(one, 1)
-    assert bool((one.strengths != second).all())
+    assert bool((one.of_inputs.kept["strengths"] != second).all())
 
 
 def test_the_first_step_is_one_of_ddrs_in_evaluation_mode() -> None:
@@ -70,8 +69,7 @@ def test_the_first_step_is_one_of_ddrs_in_evaluation_mode() -> None:
     expected = ascend(net, NOISE, x[order], torch.full((20,), 0.5), units, lr=0.01)
     net.train()
     run_epochs(one, 1)
-    assert one.strengths is not None
-    torch.testing.assert_close(one.strengths[order], expected, rtol=0, atol=0)
+    torch.testing.assert_close(one.of_inputs.kept["strengths"][order], expected, rtol=0, atol=0)
 
 
 @pytest.mark.parametrize("objective", OBJECTIVES, ids=lambda objective: objective.name)
@@ -102,12 +100,10 @@ def test_a_process_gives_the_strengths_of_its_own_chunks(rank: int, monkeypatch:
 def test_floor_and_cap() -> None:
     one = session(DS2(start=0, lr=1e3, span=2.0))
     run_epochs(one, 3)
-    assert one.strengths is not None
-    assert set(one.strengths.tolist()) <= {0.25, 1.0}
+    assert set(one.of_inputs.kept["strengths"].tolist()) <= {0.25, 1.0}
     uniform = session(DS2(start=0, lr=0.1), objective=Gaussian(Uniform(0.5)))
     run_epochs(uniform, 1)
-    assert uniform.strengths is not None
-    assert bool((uniform.strengths != 0.5).all())
+    assert bool((uniform.of_inputs.kept["strengths"] != 0.5).all())
 
 
 @pytest.mark.slow

@@ -2,7 +2,7 @@
 
 STATE and MODEL: files. KILL: (what, n): end by SIGKILL after n steps of this process, or at the n-th write of a file to
 the disk ("write": before it has its name; "rename": after). GROUP: (rank, size, file to meet at). DS2: whether inputs
-have strengths of the noise of their own.
+have strengths of the noise of their own. CARRIED: whether they are attacked, from where the last epoch left them.
 """
 
 import json
@@ -20,13 +20,14 @@ from torch import nn
 from smoothcert import datasets, training
 from smoothcert.noise import Gaussian as GaussianNoise
 from smoothcert.training import Augment, train
-from smoothcert.training.objectives import Gaussian
+from smoothcert.training.objectives import Carried, Gaussian, SmoothAdv
 
 STATE: Path | None = globals()["STATE"]
 MODEL: Path = globals()["MODEL"]
 KILL: tuple[str, int] | None = globals()["KILL"]
 GROUP: tuple[int, int, Path] | None = globals()["GROUP"]
 DS2: bool = globals().get("DS2", False)
+CARRIED: bool = globals().get("CARRIED", False)
 
 
 def kill_at(name: str, count: int) -> None:
@@ -70,10 +71,12 @@ if GROUP:
 data = datasets.load("digits", "train")
 x, y = data.tensors(range(650)), torch.from_numpy(data.labels[:650].copy())
 model = net()
+noise = GaussianNoise(0.3)
+objective = SmoothAdv(noise, Carried(0.2), draws=1) if CARRIED else Gaussian(noise)
 history = train(
-    model, (x, y), Gaussian(GaussianNoise(0.3)), epochs=3, batch_size=8, chunk=3, seed=1, lr=0.05,
-    augment=Augment(crop=1), validation=(x[:100], y[:100]), state=STATE, save_every=0.0, on_step=on_step,
-    ds2=training.DS2(start=1, lr=0.01) if DS2 else None,
+    model, (x, y), objective, epochs=3, batch_size=8, chunk=3, seed=1, lr=0.05,
+    augment=Augment(crop=0 if CARRIED else 1), validation=(x[:100], y[:100]), state=STATE, save_every=0.0,
+    on_step=on_step, ds2=training.DS2(start=1, lr=0.01) if DS2 else None,
 )  # fmt: skip
 epochs = [asdict(replace(epoch, seconds=0.0)) for epoch in history]
 if not GROUP or GROUP[0] == 0:

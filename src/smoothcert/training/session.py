@@ -22,6 +22,7 @@ from smoothcert.training.averaging import MovingAverage, averaged
 from smoothcert.training.data import Data, TrainingData, check_label, training_data
 from smoothcert.training.group import Group
 from smoothcert.training.objectives import Objective
+from smoothcert.training.of_inputs import OfInputs
 from smoothcert.training.optimizer import OptimizerOf
 from smoothcert.training.settings import Settings
 from smoothcert.training.state import Epoch, Position, load_state, save_state
@@ -73,8 +74,7 @@ class Session:
         self.rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.average = None if settings.ema is None else MovingAverage(model, settings.ema)
         self.statistics = RunningStatistics(model)
-        ds2 = settings.ds2
-        self.strengths = None if ds2 is None else ds2.first(objective, len(self.data), self.device)  # (N,)
+        self.of_inputs = OfInputs(objective, settings, self.data, self.device)
         self.position, self.saved = Position(), time.perf_counter()
         self.ahead = 1  # steps until the next look: the first step tells how long they take
         self.losses: list[tuple[int, int, dict[str, Tensor]]] = []  # of this process: step, inputs, terms
@@ -109,7 +109,7 @@ class Session:
     def resume(self, on_epoch: Callable[[Epoch], None]) -> None:
         """Go on from the state file, if there is one; every process of a group reads it."""
         if self.state is not None:
-            found = load_state(self.state, self.about, self.model, self.optimizer, self.strengths, self.average)
+            found = load_state(self.state, self.about, self.model, self.optimizer, self.of_inputs.kept, self.average)
             if len({(p.epoch, p.step) if p else None for p in self.group.gather(found)}) > 1:
                 raise InputError(f"the processes see different files {self.state}; put it where all of them see it")
             self.position = found or self.position
@@ -196,9 +196,10 @@ class Session:
             x, y = self._batch(rows)
             x = self.settings.augment.apply(x, cut)
             with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
-                strength = self._improved(objective, x, rows, when)
+                strength = self.of_inputs.improved(objective, self.model, x, rows, when)
                 noise = generator(self.settings.seed, "train", f"noise/{when[0]}", when[1], self.device)
-                terms = objective.terms(self.model, x, y, noise, strength)
+                with self.of_inputs.carried(objective, rows) as here:
+                    terms = here.terms(self.model, x, y, noise, strength)
                 loss = torch.stack([term.float() for term in terms.values()]).sum()
             (loss * share).backward()  # type: ignore[no-untyped-call]
         self.losses.append((self.position.step, len(rows), {name: term.detach() for name, term in terms.items()}))
@@ -221,22 +222,13 @@ class Session:
                 )
             yield
 
-    def _improved(self, objective: Objective, x: Tensor, rows: Tensor, when: tuple[str, int]) -> Tensor | None:
-        """The strengths of the inputs x, which are `rows`, (B,); None where all have that of the noise."""
-        ds2 = self.settings.ds2
-        if ds2 is None or self.strengths is None or self.position.epoch < ds2.start:
-            return None
-        stream = generator(self.settings.seed, "train", f"sigma/{when[0]}", when[1], self.device)
-        self.strengths[rows] = ds2.improve(objective, self.model, x, self.strengths[rows], stream)
-        return self.strengths[rows]
-
     def _mixed(self) -> bool:
         if self.settings.mixed_precision is None and self.device.type == "cuda":
             return bool(torch.cuda.is_bf16_supported(including_emulation=False))
         return bool(self.settings.mixed_precision)
 
     def _merge(self, rows: Tensor) -> None:
-        """Gradients, batch-norm statistics and strengths of the whole batch, from what the processes have of it."""
+        """Gradients, statistics and what is kept of inputs: of the whole batch, from what the processes have of it."""
         if self.group.size > 1:
             parameters = [p for p in self.model.parameters() if p.requires_grad]
             # A process that had no chunk of a small last batch adds zeros; what no process used has no gradient.
@@ -245,17 +237,14 @@ class Session:
                 if parameter.grad is None:
                     parameter.grad = torch.zeros_like(parameter)
             gradients = [p.grad for p in parameters if p.grad is not None]
-            strengths = []
-            if self.strengths is not None:  # each is known to one process: the others add zeros
-                last = len(sizes(len(rows), self.settings.rows)) - 1
-                chunk = (torch.arange(len(rows), device=self.device) // self.settings.rows).clamp_max(last)
-                strengths = [torch.where(chunk % self.group.size == self.group.rank, self.strengths[rows], 0.0)]
-            self.group.add_up([*gradients, used, *self.statistics.sums, *strengths])
+            last = len(sizes(len(rows), self.settings.rows)) - 1
+            chunk = (torch.arange(len(rows), device=self.device) // self.settings.rows).clamp_max(last)
+            kept = self.of_inputs.shares(rows, chunk % self.group.size == self.group.rank)
+            self.group.add_up([*gradients, used, *self.statistics.sums, *kept])
             for parameter, count in zip(parameters, used.tolist(), strict=True):
                 if not count:
                     parameter.grad = None
-            for merged in strengths:
-                self.strengths[rows] = merged  # type: ignore[index]
+            self.of_inputs.keep(rows, kept)
         self.statistics.end()
 
     def _look(self, since: float, taken: int) -> float:
@@ -290,5 +279,7 @@ class Session:
 
     def _save(self) -> None:
         if self.state is not None and self.group.rank == 0:
-            save_state(self.state, self.about, self.model, self.optimizer, self.position, self.strengths, self.average)
+            save_state(
+                self.state, self.about, self.model, self.optimizer, self.position, self.of_inputs.kept, self.average
+            )
         self.saved = time.perf_counter()

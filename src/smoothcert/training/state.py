@@ -1,9 +1,8 @@
 """Where training stands, in one file: what a killed training goes on from.
 
-A safetensors file of the model's tensors, the optimiser's, the moving average of the weights if there is one and, where
-inputs have strengths of the noise of their own, these; with a JSON text: which training it is of, the epoch and the
-step. Noise, order and learning rate are functions of (seed, epoch, step), so there is no more to keep. Every byte is
-under a digest.
+A safetensors file of the model's tensors, the optimiser's, the moving average of the weights if there is one, and what
+is kept of each input (`OfInputs`); with a JSON text: which training it is of, the epoch and the step. Noise, order and
+learning rate are functions of (seed, epoch, step), so there is no more to keep. Every byte is under a digest.
 """
 
 from __future__ import annotations
@@ -12,6 +11,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -25,7 +25,7 @@ from smoothcert.training.optimizer import restore, tensors_of
 
 _KEY = "smoothcert-training"
 _FORMAT = 3
-_MODEL, _OPTIMIZER, _AVERAGE, _STRENGTHS = "model/", "optimizer/", "average/", "strengths"
+_MODEL, _OPTIMIZER, _AVERAGE = "model/", "optimizer/", "average/"
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ def save_state(
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
     position: Position,
-    strengths: Tensor | None = None,
+    of_inputs: Mapping[str, Tensor] = MappingProxyType({}),
     average: MovingAverage | None = None,
 ) -> None:
     """Write the file so that it appears at once and whole: a kill leaves the old one or the new one."""
@@ -71,8 +71,7 @@ def save_state(
     tensors |= {_OPTIMIZER + name: _copy(value) for name, value in tensors_of(optimizer, model).items()}
     if average is not None:
         tensors |= {_AVERAGE + name: _copy(value) for name, value in average.tensors.items()}
-    if strengths is not None:
-        tensors[_STRENGTHS] = _copy(strengths)
+    tensors |= {name: _copy(value) for name, value in of_inputs.items()}
     write_whole(path, pack(tensors, _KEY, {"format": _FORMAT, "about": dict(about), "position": asdict(position)}))
 
 
@@ -81,10 +80,10 @@ def load_state(
     about: Mapping[str, Any],
     model: nn.Module,
     optimizer: torch.optim.Optimizer,
-    strengths: Tensor | None = None,
+    of_inputs: Mapping[str, Tensor] = MappingProxyType({}),
     average: MovingAverage | None = None,
 ) -> Position | None:
-    """Put model, optimiser and strengths where the file says, or leave them alone if there is none.
+    """Put model, optimiser and what is kept for each input where the file says, or leave them alone if there is none.
 
     Either all of it is as it was saved (a digest is compared) and of a training with the same `about`, or an
     `InputError` says what to do and nothing is touched.
@@ -99,8 +98,8 @@ def load_state(
     if {name: value.shape for name, value in state.items()} != expected:
         raise InputError(f"{path} is of another model; keep this training elsewhere")
     model.load_state_dict(state)
-    if strengths is not None:
-        strengths.copy_(tensors[_STRENGTHS])
+    for name, value in of_inputs.items():
+        value.copy_(tensors[name])
     restore(optimizer, model, _below(_OPTIMIZER, tensors))
     position = body["position"]
     if average is not None:

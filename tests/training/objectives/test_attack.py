@@ -8,8 +8,8 @@ from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.model import evaluating
-from smoothcert.training.objectives import DDN, PGD, Attack
-from smoothcert.training.objectives.attack import soft_gradient
+from smoothcert.training.objectives import DDN, PGD, Attack, Carried
+from smoothcert.training.objectives.attack import soft_gradient, unit_direction
 
 Batch = tuple[Tensor, Tensor]
 ATTACKS: list[Attack] = [PGD(0.2, 10), DDN(0.2, 10), DDN(steps=30), PGD(None, 3, 0.1), PGD(0.2, 3, bounds=None)]
@@ -64,6 +64,45 @@ def test_pgd_goes_straight_on_a_linear_model(batch: Batch) -> None:
     assert torch.allclose(PGD(0.15, 4).perturb(linear(), x, y, noise()), best, atol=1e-6)
     free = PGD(None, 4, 0.5, bounds=None).perturb(linear(), x, y, noise())
     assert torch.allclose(free, x - 4 * 0.5 * W / 5, atol=1e-6)
+
+
+def test_a_carried_attack_begins_as_a_step_of_pgd(batch: Batch, spy: Callable[..., nn.Module]) -> None:
+    x, y = batch
+    for bounds in ((0.0, 1.0), None):
+        wanted = PGD(0.15, 1, 0.15, bounds=bounds).perturb(spy(), x, y, noise())
+        assert torch.allclose(Carried(0.15, bounds=bounds).perturb(spy(), x, y, noise()), wanted, atol=1e-6)
+        directions = torch.zeros(5, 4)
+        started = Carried(0.15, bounds=bounds, directions=directions).perturb(spy(), x, y, noise())
+        assert torch.allclose(started, wanted, atol=1e-6)
+        assert torch.allclose(directions.norm(dim=1), torch.ones(5)), "what it came to is left behind"
+
+
+def test_a_carried_attack_goes_on_from_its_directions(batch: Batch, spy: Callable[..., nn.Module]) -> None:
+    """By hand: the gradient is taken at the end of the old direction, and the new one is between both."""
+    x, y = batch
+    old, model = unit_direction(noise()[:, 0], x), spy()
+    directions, end = old.clone(), x + 0.15 * old
+    found = Carried(0.15, decay=0.7, bounds=None, directions=directions).perturb(model, x, y, noise())
+    assert torch.allclose(model.seen[0].view(5, 6, 4)[:, 0], end + noise()[:, 0], atol=1e-6)
+    _, gradient = soft_gradient(model, end, y, noise(), 6)
+    wanted = 0.7 * old + gradient / gradient.norm(dim=1, keepdim=True)
+    wanted /= wanted.norm(dim=1, keepdim=True)
+    assert torch.allclose(directions, wanted, atol=1e-5)
+    assert torch.allclose(found, x + 0.15 * wanted, atol=1e-6)
+
+
+def test_a_carried_attack_is_nearer_to_what_gradients_have_in_common(batch: Batch) -> None:
+    """Each gradient is mostly chance, as of few noise draws."""
+    x, y = batch[0], torch.zeros(5, dtype=torch.long)
+    chance, directions = torch.Generator().manual_seed(4), torch.zeros(5, 4)
+    once, carried = [], []
+    for _ in range(200):
+        other = W + 4 * torch.randn(4, generator=chance)
+        model = lambda z, w=other: torch.stack([z @ w, torch.zeros(len(z))], dim=1)  # noqa: E731
+        Carried(0.1, directions=directions).perturb(model, x, y, noise())
+        once.append(float(-other @ W / (5 * other.norm())))
+        carried.append(float(directions[0] @ -W) / 5)
+    assert sum(carried) / 200 > sum(once) / 200 + 0.1
 
 
 def test_ddn_finds_the_distance_of_a_linear_boundary(batch: Batch) -> None:
@@ -182,6 +221,10 @@ def test_scaling_and_description() -> None:
     assert PGD(torch.tensor([0.25, 0.5]), 4).describe() == {
         "name": "pgd", "eps": [0.25, 0.5], "steps": 4, "step_size": None, "bounds": [0.0, 1.0],
     }  # fmt: skip
+    going = Carried(0.5, directions=torch.ones(2, 3))
+    assert going.scaled(0.1) == Carried(0.05)
+    assert going.scaled(0.1).directions is going.directions
+    assert going.describe() == {"name": "carried", "eps": 0.5, "steps": 1, "decay": 0.9, "bounds": [0.0, 1.0]}
     assert DDN(bounds=None).describe() == {
         "name": "ddn", "eps": None, "steps": 100, "init_norm": 1.0, "gamma": 0.05, "bounds": None,
     }  # fmt: skip
@@ -199,6 +242,8 @@ def test_what_cannot_work_is_refused(batch: Batch) -> None:
         ),
         (lambda: PGD(None, 3), "step_size of PGD must be given"),
         (lambda: PGD(None, 3, -1.0), "step_size of PGD must be a finite number"),
+        (lambda: Carried(None), "eps of an attack that is carried on must be given"),
+        (lambda: Carried(0.1, decay=-1.0), "decay of an attack must be a finite number"),
         (lambda: DDN(init_norm=0.0), "init_norm of DDN must be positive"),
         (lambda: PGD(0.1, 3).perturb(linear(), 2 * x, y, noise()), r"must lie in \[0.0, 1.0\]"),
         (lambda: PGD(0.1, 3).perturb(linear(), x, y, noise()[:4]), "deltas must be noise"),

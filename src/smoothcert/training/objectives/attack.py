@@ -123,6 +123,43 @@ class PGD(Attack):
 
 @ATTACKS.add
 @dataclass(frozen=True)
+class Carried(Attack):
+    """Ascent along one direction per input that goes on from epoch to epoch: one gradient each time, and many in all.
+
+    A step looks at the point that lies eps along the direction so far; the new direction is that of `decay` times the
+    old one plus the normalised gradient there, both of length 1, and the answer lies eps along it. Training keeps the
+    direction of each input until the next epoch; without one, as in the first, a single step is one of PGD of length
+    eps. After Zheng et al. 2020 (transferable adversarial examples), who go on from the perturbation itself, with the
+    momentum of Dong et al. 2018, which forgets within a few epochs: a direction of a network long past attacks nothing.
+    """
+
+    name: ClassVar[str] = "carried"
+    steps: int = 1
+    decay: float = 0.9
+    # Of length 1 or 0, (B, ...); overwritten with what the attack comes to.
+    directions: Tensor | None = dataclasses.field(
+        default=None, kw_only=True, compare=False, repr=False, metadata={"described": False}
+    )
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.eps is None:
+            raise InputError("eps of an attack that is carried on must be given: it says how far the direction goes")
+        if not 0 <= self.decay < math.inf:
+            raise InputError(f"decay of an attack must be a finite number of at least 0, got {self.decay}")
+
+    def _ascend(self, x: Tensor, spare: Tensor, look: Look, y: Tensor) -> Tensor:
+        direction, eps = torch.zeros_like(x) if self.directions is None else self.directions, _column(self.eps, x)
+        for _ in range(self.steps):
+            _, gradient = look(self._valid(x + eps * direction))
+            direction = unit_direction(self.decay * direction + unit_direction(gradient, spare), spare)
+        if self.directions is not None:
+            self.directions.copy_(direction)
+        return eps * direction
+
+
+@ATTACKS.add
+@dataclass(frozen=True)
 class DDN(Attack):
     """Decoupled direction and norm (Rony et al. 2019, algorithm 1): the smallest perturbation that changes the answer.
 

@@ -16,7 +16,7 @@ from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import Registry
 from smoothcert.noise import Noise
-from smoothcert.training.objectives.attack import by_input
+from smoothcert.training.objectives.attack import Carried, by_input
 
 OBJECTIVES: Registry[type[Objective]] = Registry("objective")
 
@@ -66,6 +66,16 @@ class Objective(Described, ABC):
     def at(self, epoch: float) -> Self:
         """This objective as it is `epoch` epochs into the training: warm-ups and deferred terms follow from it."""
         return dataclasses.replace(self, epoch=epoch)
+
+    @property
+    def carries(self) -> bool:
+        """Whether its attack goes on from epoch to epoch, along a direction that is kept for each input."""
+        return isinstance(getattr(self, "attack", None), Carried)
+
+    def carrying(self, directions: Tensor) -> Self:
+        """This objective, its attack going on along these directions (B, ...), which are overwritten."""
+        attack = dataclasses.replace(getattr(self, "attack"), directions=directions)  # noqa: B009
+        return dataclasses.replace(self, attack=attack)  # type: ignore[call-arg]
 
     def ramp(self, epochs: int) -> float:
         """1/epochs in the first epoch, 2/epochs in the second, ..., then 1: the warm-up of Salman et al. 2019."""

@@ -15,7 +15,8 @@ from smoothcert.core.registry import Registry
 from smoothcert.noise import NOISES
 from smoothcert.training.recipes.published import PUBLISHED
 from smoothcert.training.recipes.recipe import Recipe
-from smoothcert.training.recipes.tables import ONE_CYCLE, ROWS, Each, Row, ds2
+from smoothcert.training.recipes.tables import ONE_CYCLE, ROWS, Row
+from smoothcert.training.recipes.writing import Each, ds2
 
 __all__ = ["RECIPES", "Recipe", "find"]
 
