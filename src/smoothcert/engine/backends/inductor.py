@@ -19,17 +19,22 @@ from smoothcert.engine.backends.base import (
 )
 from smoothcert.engine.backends.eager import arranged
 
+PIECE = 32
+"""Rows that are run at once: what is compiled is of one shape, and takes seconds to make. Larger pieces are no faster,
+and more of them is padding where few rows are left."""
+
 
 @backend("compile")
 def prepare(task: BackendTask) -> Executable:
-    """Compile the exported graph for one shape.
+    """Compile the exported graph for pieces of one shape; calls of any number of rows are cut into these.
 
     Not through `torch.compile`, which compiles again, silently and without freezing, whenever the state of a thread
     (gradients, number of threads) is not the one it has seen: the graph of torch.export has no such conditions.
     """
     assert isinstance(task.model, nn.Module)
     inductor: Any = importlib.import_module("torch._inductor")
-    x = task.probe()
+    piece = min(PIECE, task.rows)
+    x = task.with_rows(piece).probe()
     try:
         with torch.no_grad():
             graph: Any = torch.export.export(arranged(task.model), (x,)).module()
@@ -45,9 +50,10 @@ def prepare(task: BackendTask) -> Executable:
         result: Tensor = scores if isinstance(scores, Tensor) else scores[0]
         return result
 
-    require_agreement(task, run)
-    about = {"name": "compile", "precision": task.precision, "version": torch.__version__}
-    return Executable(lambda: Padded(run, task.rows), about | {"digest": digest(code.encode())})
+    cut = Padded(run, piece, resize=lambda _: cut)
+    require_agreement(task, cut)
+    about = {"name": "compile", "precision": task.precision, "version": torch.__version__, "piece": piece}
+    return Executable(lambda: cut, about | {"digest": digest(code.encode())})
 
 
 def first_line(error: Exception) -> str:
