@@ -72,6 +72,12 @@ def test_points_that_all_move_alike_shift_the_image_and_zeros_come_in() -> None:
     assert float(bent[..., -1].abs().max()) < 1e-5
 
 
+def test_white_stays_white() -> None:
+    x, augment = torch.ones(200, 1, 28, 28), Augment(affine=0.1, elastic=1.0)
+    bent = augment.apply(x, augment.draw(200, seeded(1)))
+    assert (float(bent.max()), float(bent.min())) == (1.0, 0.0)
+
+
 def test_bends_stay_within_their_limits_and_leave_crops_and_flips_as_they_were() -> None:
     plain, bent = Augment(crop=2, flip=True), Augment(crop=2, flip=True, affine=0.1, elastic=1.5)
     what = bent.draw(500, seeded(4))
@@ -82,6 +88,8 @@ def test_bends_stay_within_their_limits_and_leave_crops_and_flips_as_they_were()
     assert torch.allclose(bent.apply(x[9:30], what[9:30]), bent.apply(x, what)[9:30], atol=1e-6)
     assert plain.describe() == {"crop": 2, "flip": True}
     assert bent.describe() == {"crop": 2, "flip": True, "affine": 0.1, "elastic": 1.5}
-    for affine, elastic in ((1.0, 0.0), (0.0, -1.0), (0.0, float("nan"))):
+    for affine, elastic in ((1.0, 0.0), (0.0, -1.0), (0.0, float("nan")), ("0.1", 0.0)):
         with pytest.raises(InputError, match="affine of the augmentation"):
-            Augment(affine=affine, elastic=elastic)
+            Augment(affine=affine, elastic=elastic)  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="1 x 7 pixels cannot be bent"):
+        bent.apply(x[:, :, :1], what)

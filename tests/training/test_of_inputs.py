@@ -9,6 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 from torch import Tensor, nn
+from torch.utils.data import Dataset
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
@@ -35,6 +36,16 @@ def session(objective: Objective = OBJECTIVES[0], size: int = 20, **options: int
     x = torch.rand(size, 3, generator=torch.Generator().manual_seed(0))
     settings = Settings(3, batch_size=options.pop("batch_size", 8), **options)  # type: ignore[arg-type]
     return Session(net, (x, (x[:, 0] > 0.5).long()), objective, settings, None, None)
+
+
+class Restless(Dataset[tuple[Tensor, int]]):
+    """Another image every time."""
+
+    def __len__(self) -> int:
+        return 20
+
+    def __getitem__(self, _: int) -> tuple[Tensor, int]:
+        return torch.rand(3), 0
 
 
 def run_epochs(one: Session, count: int = 1) -> None:
@@ -104,6 +115,8 @@ def test_killed_or_shared_directions_end_the_same(start: Start, tmp_path: Path) 
 def test_what_cannot_be_carried_on_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(InputError, match="needs images that stay as they are: leave out crop"):
         session(augment=Augment(crop=1))  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="this data set gives other ones every time"):
+        Session(nn.Linear(3, 2), Restless(), OBJECTIVES[0], Settings(3), None, None)
     monkeypatch.setattr(of_inputs, "MOST_BYTES", 100)
     with pytest.raises(InputError, match="keeps a direction of each of 20 inputs"):
         session()

@@ -35,10 +35,11 @@ class Augment:
     def __post_init__(self) -> None:
         if isinstance(self.crop, bool) or not isinstance(self.crop, int) or self.crop < 0:
             raise InputError(f"crop of the augmentation must be a number of pixels, at least 0, got {self.crop!r}")
-        if not (0 <= self.affine < 1 and 0 <= self.elastic < math.inf):
+        numbers = all(isinstance(n, int | float) and not isinstance(n, bool) for n in (self.affine, self.elastic))
+        if not numbers or not (0 <= self.affine < 1 and 0 <= self.elastic < math.inf):
             raise InputError(
                 "affine of the augmentation must lie in [0, 1) and elastic be a number of pixels, at least 0, "
-                f"got {self.affine} and {self.elastic}"
+                f"got {self.affine!r} and {self.elastic!r}"
             )
 
     def draw(self, size: int, generator: torch.Generator) -> Tensor:
@@ -57,7 +58,13 @@ class Augment:
         if not self.crop and not self.flip and not self._bends:
             return x
         if x.dim() != 4:
-            raise InputError(f"only images (B, C, H, W) can be cropped and flipped, got {tuple(x.shape)}: leave it out")
+            raise InputError(
+                f"only images (B, C, H, W) can be cropped, flipped and bent, got {tuple(x.shape)}: leave it out"
+            )
+        if self._bends and min(x.shape[2:]) < 2:
+            raise InputError(
+                f"images of {x.shape[2]} x {x.shape[3]} pixels cannot be bent: leave out affine and elastic"
+            )
         (batch, channels, height, width), p = x.shape, self.crop
         what = what.to(x.device)
         top, left, mirror = what[:, :3].long().unbind(1)
@@ -99,4 +106,5 @@ def _bent(x: Tensor, linear: Tensor, moved: Tensor) -> Tensor:
     field = moved.view(batch, 2, CONTROL, CONTROL)
     field = F.interpolate(field, size=(height, width), mode="bicubic", align_corners=True)  # (B, 2, H, W)
     there = there + field.permute(0, 2, 3, 1)
-    return F.grid_sample(x, there / sides, mode="bilinear", padding_mode="zeros", align_corners=True)
+    bent = F.grid_sample(x, there / sides, mode="bilinear", padding_mode="zeros", align_corners=True)
+    return bent.clamp(min(0.0, float(x.min())), float(x.max()))  # weights of neighbours may add up to 1.0000001

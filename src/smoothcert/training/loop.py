@@ -73,7 +73,7 @@ def train(
         chunk: inputs per forward and backward pass, whose gradients add up to that of the batch. It bounds the memory
             of a step and is part of the result: a chunk has noise and batch-norm statistics of its own. Default: all.
         schedule: of the learning rate; a `OneCycle` by default.
-        augment: crops and flips of the inputs, before the noise.
+        augment: crops, flips and bends of the inputs, before the noise.
         mixed_precision: bfloat16 in matrix products and convolutions; weights stay float32. Default: on a GPU that has
             it. On a CPU only if asked for: it is about twice as fast with the instructions for it (avx512_bf16, amx),
             and slower without.

@@ -73,7 +73,13 @@ def _no_directions(settings: Settings, data: TrainingData, device: torch.device)
             "an attack that is carried on needs images that stay as they are: leave out crop, flip, affine and "
             "elastic, or take another attack, such as pgd"
         )
-    shape = (len(data), *data.batch(torch.tensor([0]))[0].shape[1:])
+    first, again = (data.batch(torch.tensor([0]))[0] for _ in range(2))
+    if not torch.equal(first, again):
+        raise InputError(
+            "an attack that is carried on needs inputs that stay as they are, and this data set gives other ones every "
+            "time: take another attack, such as pgd"
+        )
+    shape = (len(data), *first.shape[1:])
     size = 2 * math.prod(shape)
     if size > MOST_BYTES:
         raise InputError(

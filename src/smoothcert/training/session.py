@@ -74,7 +74,8 @@ class Session:
         self.rates = [float(group["lr"]) for group in self.optimizer.param_groups]
         self.average = None if settings.ema is None else MovingAverage(model, settings.ema)
         self.statistics = RunningStatistics(model)
-        self.of_inputs = OfInputs(objective, settings, self.data, self.device)
+        with self._chance(("inputs", 0)):  # data may be drawn as they are read
+            self.of_inputs = OfInputs(objective, settings, self.data, self.device)
         self.position, self.saved = Position(), time.perf_counter()
         self.ahead = 1  # steps until the next look: the first step tells how long they take
         self.losses: list[tuple[int, int, dict[str, Tensor]]] = []  # of this process: step, inputs, terms

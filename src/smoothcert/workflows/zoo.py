@@ -9,6 +9,7 @@ from rich.text import Text
 from smoothcert.analysis import acr_interval, average_certified_radius, certified_accuracy, read
 from smoothcert.models.zoo import ZooModel, zoo, zoo_model
 from smoothcert.present.fitting import Column, FittingTable
+from smoothcert.stats.rounding import down, up
 
 
 def in_full(name: str) -> dict[str, Any]:
@@ -27,8 +28,8 @@ def table() -> FittingTable:
     found = all_in_full()
     columns = {
         "noise": [f"{one['noise']['name']} {one['noise']['sigma']:g}" for one in found],
-        "ACR": [f"{one['acr']:.4f}" for one in found],
-        "95% interval": ["{:.4f}-{:.4f}".format(*one["acr_interval"]) for one in found],
+        "ACR": [down(one["acr"], 4) for one in found],
+        "95% interval": [f"{down(low, 4)}-{up(high, 4)}" for low, high in (one["acr_interval"] for one in found)],
         "right, radius > 0": [f"{100 * one['certified_accuracy_at_0']:.1f}%" for one in found],
         "images": [str(one["inputs"]) for one in found],
         "draws": [str(one["draws_per_input"]) for one in found],

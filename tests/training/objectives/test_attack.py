@@ -12,7 +12,15 @@ from smoothcert.training.objectives import DDN, PGD, Attack, Carried
 from smoothcert.training.objectives.attack import soft_gradient, unit_direction
 
 Batch = tuple[Tensor, Tensor]
-ATTACKS: list[Attack] = [PGD(0.2, 10), DDN(0.2, 10), DDN(steps=30), PGD(None, 3, 0.1), PGD(0.2, 3, bounds=None)]
+ATTACKS: list[Attack] = [
+    PGD(0.2, 10),
+    DDN(0.2, 10),
+    DDN(steps=30),
+    PGD(None, 3, 0.1),
+    PGD(0.2, 3, bounds=None),
+    Carried(0.2),
+    Carried(0.2, 3),
+]
 named = pytest.mark.parametrize("attack", ATTACKS, ids=str)
 BOXES: list[Any] = [5, (0.0,), (1.0, 0.0), ("0", "1"), (0.0, math.nan)]  # that are none
 W = torch.tensor([3.0, 0.0, -4.0, 0.0])  # norm 5
@@ -100,7 +108,7 @@ def test_a_carried_attack_is_nearer_to_what_gradients_have_in_common(batch: Batc
         other = W + 4 * torch.randn(4, generator=chance)
         model = lambda z, w=other: torch.stack([z @ w, torch.zeros(len(z))], dim=1)  # noqa: E731
         Carried(0.1, directions=directions).perturb(model, x, y, noise())
-        once.append(float(-other @ W / (5 * other.norm())))
+        once.append(float(other @ W / (5 * other.norm())))
         carried.append(float(directions[0] @ -W) / 5)
     assert sum(carried) / 200 > sum(once) / 200 + 0.1
 
@@ -242,8 +250,15 @@ def test_what_cannot_work_is_refused(batch: Batch) -> None:
         ),
         (lambda: PGD(None, 3), "step_size of PGD must be given"),
         (lambda: PGD(None, 3, -1.0), "step_size of PGD must be a finite number"),
-        (lambda: Carried(None), "eps of an attack that is carried on must be given"),
-        (lambda: Carried(0.1, decay=-1.0), "decay of an attack must be a finite number"),
+        (lambda: Carried(None), "eps of an attack that is carried on must be a finite number"),
+        (lambda: Carried(torch.ones(5)), "eps of an attack that is carried on must be a finite number"),
+        (lambda: Carried(0.1, decay="x"), "decay of an attack that is carried on must be a finite number"),
+        (lambda: PGD(0.1, 1).carrying(x), "the attack pgd begins anew every time"),
+        (
+            lambda: Carried(0.1).carrying(x[:4]).perturb(linear(), x, y, noise()),
+            "directions of an attack must be like x",
+        ),
+        (lambda: Carried(0.1, decay=-1.0), "decay of an attack that is carried on must be a finite number"),
         (lambda: DDN(init_norm=0.0), "init_norm of DDN must be positive"),
         (lambda: PGD(0.1, 3).perturb(linear(), 2 * x, y, noise()), r"must lie in \[0.0, 1.0\]"),
         (lambda: PGD(0.1, 3).perturb(linear(), x, y, noise()[:4]), "deltas must be noise"),

@@ -20,8 +20,15 @@ from smoothcert.engine.backends.base import (
 from smoothcert.engine.backends.eager import arranged
 
 PIECE = 32
-"""Rows that are run at once: what is compiled is of one shape, and takes seconds to make. Larger pieces are no faster,
-and more of them is padding where few rows are left."""
+"""Rows that are run at once, at most: what is compiled is of one shape, and takes seconds to make. Larger pieces are
+hardly faster, and more of them is padding where few rows are left."""
+
+
+class _InPieces(Padded):
+    """Takes any number of rows as it is."""
+
+    def in_calls_of(self, rows: int) -> Padded:
+        return self
 
 
 @backend("compile")
@@ -33,7 +40,8 @@ def prepare(task: BackendTask) -> Executable:
     """
     assert isinstance(task.model, nn.Module)
     inductor: Any = importlib.import_module("torch._inductor")
-    piece = min(PIECE, task.rows)
+    pieces = -(-task.rows // PIECE)
+    piece = -(-task.rows // pieces)
     x = task.with_rows(piece).probe()
     try:
         with torch.no_grad():
@@ -50,7 +58,7 @@ def prepare(task: BackendTask) -> Executable:
         result: Tensor = scores if isinstance(scores, Tensor) else scores[0]
         return result
 
-    cut = Padded(run, piece, resize=lambda _: cut)
+    cut = _InPieces(run, piece)
     require_agreement(task, cut)
     about = {"name": "compile", "precision": task.precision, "version": torch.__version__, "piece": piece}
     return Executable(lambda: cut, about | {"digest": digest(code.encode())})

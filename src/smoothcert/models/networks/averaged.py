@@ -11,8 +11,7 @@ from torch import Tensor, nn
 class Averaged(nn.Module):
     """The mean of the scores of its members.
 
-    Unlike members that were trained apart and vote softly, these share one loss: each learns what the others leave
-    wrong.
+    Unlike members that were trained apart and vote softly, these are trained on one loss, that of their mean.
     """
 
     def __init__(self, members: Sequence[nn.Module]) -> None:

@@ -2,8 +2,9 @@
 
 from smoothcert.core.registry import import_all
 from smoothcert.training.objectives.advmacer import AdvMACER
-from smoothcert.training.objectives.attack import ATTACKS, DDN, PGD, Attack, Carried
+from smoothcert.training.objectives.attack import ATTACKS, DDN, PGD, Attack
 from smoothcert.training.objectives.base import OBJECTIVES, Objective
+from smoothcert.training.objectives.carried import Carried
 from smoothcert.training.objectives.catrs import CATRS
 from smoothcert.training.objectives.consistency import Consistency
 from smoothcert.training.objectives.denoising import Denoising

@@ -1,6 +1,6 @@
 """Attacks on the soft smoothed classifier: ascent on -log mean_j softmax(f(x' + delta_j))_y (Salman et al. 2019).
 
-All draws delta_j are given by the caller and are the same in every step, so that the ascent is on one function.
+All draws delta_j are given by the caller and are the same in every step, so that a call climbs one function.
 """
 
 from __future__ import annotations
@@ -38,6 +38,9 @@ class Attack(Described, ABC):
     """
 
     registry: ClassVar[Registry[Any]] = ATTACKS
+    carries: ClassVar[bool] = False
+    """Whether it goes on from epoch to epoch, along directions that `carrying` takes."""
+
     eps: float | Tensor | None
     steps: int
     bounds: tuple[float, float] | None = dataclasses.field(default=(0.0, 1.0), kw_only=True)
@@ -79,6 +82,10 @@ class Attack(Described, ABC):
         """The same attack in a ball `factor` times as large."""
         return dataclasses.replace(self, eps=None if self.eps is None else self.eps * factor)
 
+    def carrying(self, directions: Tensor) -> Self:
+        """The same attack, going on from directions (B, ...) of length 1 or 0; they are overwritten."""
+        raise InputError(f"the attack {self.name} begins anew every time: it does not go on from directions")
+
     def describe(self) -> dict[str, Any]:
         """Name and hyper-parameters, as JSON-able data; one with a radius per input is not made again from that."""
         return super().describe() | ({"eps": self.eps.tolist()} if isinstance(self.eps, Tensor) else {})
@@ -110,7 +117,7 @@ class PGD(Attack):
         moved = torch.zeros_like(x)
         for _ in range(self.steps):
             _, gradient = look(x + moved)
-            moved = moved + _column(length, x) * unit_direction(gradient, spare)
+            moved = moved + column(length, x) * unit_direction(gradient, spare)
             # Into the box first: shrinking towards x, which is in the box, then keeps both.
             moved = into_ball(self._valid(x + moved) - x, self.eps)
         return moved
@@ -119,43 +126,6 @@ class PGD(Attack):
         """Ball and steps `factor` times as large."""
         step = None if self.step_size is None else self.step_size * factor
         return dataclasses.replace(super().scaled(factor), step_size=step)
-
-
-@ATTACKS.add
-@dataclass(frozen=True)
-class Carried(Attack):
-    """Ascent along one direction per input that goes on from epoch to epoch: one gradient each time, and many in all.
-
-    A step looks at the point that lies eps along the direction so far; the new direction is that of `decay` times the
-    old one plus the normalised gradient there, both of length 1, and the answer lies eps along it. Training keeps the
-    direction of each input until the next epoch; without one, as in the first, a single step is one of PGD of length
-    eps. After Zheng et al. 2020 (transferable adversarial examples), who go on from the perturbation itself, with the
-    momentum of Dong et al. 2018, which forgets within a few epochs: a direction of a network long past attacks nothing.
-    """
-
-    name: ClassVar[str] = "carried"
-    steps: int = 1
-    decay: float = 0.9
-    # Of length 1 or 0, (B, ...); overwritten with what the attack comes to.
-    directions: Tensor | None = dataclasses.field(
-        default=None, kw_only=True, compare=False, repr=False, metadata={"described": False}
-    )
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.eps is None:
-            raise InputError("eps of an attack that is carried on must be given: it says how far the direction goes")
-        if not 0 <= self.decay < math.inf:
-            raise InputError(f"decay of an attack must be a finite number of at least 0, got {self.decay}")
-
-    def _ascend(self, x: Tensor, spare: Tensor, look: Look, y: Tensor) -> Tensor:
-        direction, eps = torch.zeros_like(x) if self.directions is None else self.directions, _column(self.eps, x)
-        for _ in range(self.steps):
-            _, gradient = look(self._valid(x + eps * direction))
-            direction = unit_direction(self.decay * direction + unit_direction(gradient, spare), spare)
-        if self.directions is not None:
-            self.directions.copy_(direction)
-        return eps * direction
 
 
 @ATTACKS.add
@@ -191,14 +161,14 @@ class DDN(Attack):
             size = _norm(moved)
             wrong = scores.argmax(1) != y  # (B,)
             better = wrong & (size < best_norm)
-            best, best_norm = torch.where(_column(better, x) > 0, moved, best), torch.where(better, size, best_norm)
+            best, best_norm = torch.where(column(better, x) > 0, moved, best), torch.where(better, size, best_norm)
             if step == self.steps:
                 break
             length = 0.01 + 0.99 * (1 + math.cos(math.pi * step / self.steps)) / 2
             norm = norm * torch.where(wrong, 1 - self.gamma, 1 + self.gamma)
             moved = moved + length * unit_direction(gradient, spare)
-            moved = self._valid(x + _column(norm, x) * unit_direction(moved, spare)) - x
-        return torch.where(_column(best_norm, x) < math.inf, best, moved)
+            moved = self._valid(x + column(norm, x) * unit_direction(moved, spare)) - x
+        return torch.where(column(best_norm, x) < math.inf, best, moved)
 
     def scaled(self, factor: float) -> Self:
         """Ball and first norm `factor` times as large."""
@@ -222,7 +192,7 @@ def soft_gradient(model: Model, x: Tensor, y: Tensor, deltas: Tensor, draws: int
         sums.append(scores.detach().log_softmax(dim=-1).logsumexp(dim=1))  # (B, C)
         own_sums.append(own.detach())
     weights = torch.stack(own_sums).softmax(dim=0)  # (parts, B)
-    gradient = sum((_column(w, x) * g for w, g in zip(weights, gradients, strict=True)), torch.zeros_like(x))
+    gradient = sum((column(w, x) * g for w, g in zip(weights, gradients, strict=True)), torch.zeros_like(x))
     return torch.stack(sums).logsumexp(dim=0) - math.log(deltas.shape[1]), gradient
 
 
@@ -258,7 +228,7 @@ def _is_box(bounds: Any) -> bool:
     return pair and all(isinstance(end, int | float) for end in bounds) and bounds[0] < bounds[1]
 
 
-def _column(value: float | Tensor | None, x: Tensor) -> Tensor:
+def column(value: float | Tensor | None, x: Tensor) -> Tensor:
     """One number, or one per row, (B,), shaped to meet x (B, ...)."""
     return per_row(torch.as_tensor(value), x)
 
@@ -273,9 +243,9 @@ def unit_direction(v: Tensor, spare: Tensor) -> Tensor:
 
     Divided by the largest entry first: the squares of the gradient of a sure classifier are 0 in float32.
     """
-    top = _column(v.flatten(1).abs().amax(dim=1), v)
+    top = column(v.flatten(1).abs().amax(dim=1), v)
     scaled = torch.where(top == 0, spare, v / torch.where(top == 0, 1, top))
-    unit: Tensor = scaled / _column(_norm(scaled).clamp_min(torch.finfo(v.dtype).tiny), v)
+    unit: Tensor = scaled / column(_norm(scaled).clamp_min(torch.finfo(v.dtype).tiny), v)
     return unit
 
 
@@ -283,5 +253,5 @@ def into_ball(v: Tensor, eps: float | Tensor | None) -> Tensor:
     """v, shrunk to norm eps where it is longer."""
     if eps is None:
         return v
-    room = _column(eps, v) / _column(_norm(v).clamp_min(torch.finfo(v.dtype).tiny), v)
+    room = column(eps, v) / column(_norm(v).clamp_min(torch.finfo(v.dtype).tiny), v)
     return v * room.clamp_max(1)

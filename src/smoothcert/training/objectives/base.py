@@ -16,7 +16,7 @@ from smoothcert.core.described import Described
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import Registry
 from smoothcert.noise import Noise
-from smoothcert.training.objectives.attack import Carried, by_input
+from smoothcert.training.objectives.attack import Attack, by_input
 
 OBJECTIVES: Registry[type[Objective]] = Registry("objective")
 
@@ -70,12 +70,13 @@ class Objective(Described, ABC):
     @property
     def carries(self) -> bool:
         """Whether its attack goes on from epoch to epoch, along a direction that is kept for each input."""
-        return isinstance(getattr(self, "attack", None), Carried)
+        attack: Attack | None = getattr(self, "attack", None)
+        return attack is not None and attack.carries
 
     def carrying(self, directions: Tensor) -> Self:
         """This objective, its attack going on along these directions (B, ...), which are overwritten."""
-        attack = dataclasses.replace(getattr(self, "attack"), directions=directions)  # noqa: B009
-        return dataclasses.replace(self, attack=attack)  # type: ignore[call-arg]
+        attack: Attack = getattr(self, "attack")  # noqa: B009
+        return dataclasses.replace(self, attack=attack.carrying(directions))  # type: ignore[call-arg]
 
     def ramp(self, epochs: int) -> float:
         """1/epochs in the first epoch, 2/epochs in the second, ..., then 1: the warm-up of Salman et al. 2019."""

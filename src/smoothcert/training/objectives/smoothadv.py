@@ -24,7 +24,8 @@ from smoothcert.training.objectives.base import (
 class SmoothAdv(Objective):
     """Cross-entropy of the copies x_adv + delta_j, where x_adv attacks the smoothed classifier under the same delta_j.
 
-    The attack (PGD or DDN) grows linearly to its size over the first `warmup` epochs.
+    The attack (PGD, DDN, or Carried, which goes on from epoch to epoch) grows linearly to its size over the first
+    `warmup` epochs.
     """
 
     name: ClassVar[str] = "smoothadv"

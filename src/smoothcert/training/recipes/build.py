@@ -154,7 +154,7 @@ def _keys(values: Mapping[str, Any]) -> set[str]:
         keys |= {
             f"{prefix}.{f.name}"
             for f in dataclasses.fields(kind)
-            if f.name not in ("noise", "epoch", "attack", "offset")
+            if f.name not in ("noise", "attack", "offset") and f.metadata.get("described", True)
         }
     return keys
 
