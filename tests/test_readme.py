@@ -69,7 +69,8 @@ def test_its_figures_are_those_of_the_pages_and_their_commands_are_there() -> No
     commands = [command]
 
     figures, command = row_of("time to decide it")
-    assert figures == ratios(PERFORMANCE, r"^\| Sequential, backend auto .*\| (\d+) \(\d+-\d+ in 3 rounds\)")
+    found = ratios(PERFORMANCE, r"^\| Sequential, backend auto .*\| (\d+) \(\d+-\d+ in 3 rounds\)")
+    assert figures == [min(found), max(found)]
     commands.append(command)
 
     speeds = PERFORMANCE[: PERFORMANCE.index("## How cost grows")]
