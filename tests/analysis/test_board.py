@@ -5,18 +5,21 @@ import json
 from pathlib import Path
 
 import numpy as np
+import numpy.typing as npt
 import pytest
 from typer.testing import CliRunner
 
 from smoothcert.analysis import Results, average_certified_radius, read
-from smoothcert.analysis.board import PublishedLog, board, data_of, published
+from smoothcert.analysis.board import PUBLISHED_DRAWS, PublishedLog, _of_fewer_draws, board, data_of, published
 from smoothcert.analysis.settings import Settings
 from smoothcert.cli import app
 from smoothcert.core.errors import InputError
 from smoothcert.models.zoo import zoo_model
-from smoothcert.procedures import Certificate, Decision
+from smoothcert.noise import Gaussian
+from smoothcert.procedures import ABSTAIN, Certificate, Decision
 from smoothcert.runs import DataConfig
 from smoothcert.stats import Tally
+from smoothcert.stats.binomial import lower_bound
 from smoothcert.workflows import board as workflow
 
 # Data, network, method, sigma, ACR over all images and over every 20th, as the README of the logs has them.
@@ -132,6 +135,55 @@ def test_a_run_of_fewer_draws_is_told() -> None:
     run = read(zoo_model("mnist-0.50").run)
     assert "100,000 draws per image" in str(workflow.table(board([run])).caption)
     assert "run has 1,000, and so shows smaller radii" in str(workflow.table(board([run])).caption)
+
+
+@pytest.mark.parametrize("draws", [1000, 10_000, 100_000])
+def test_a_log_of_fewer_draws_is_what_its_votes_would_show(draws: int) -> None:
+    """Votes are drawn here, radii rounded as the logs have them, and the counts found again: no bias is left."""
+    sigma, p = 0.5, np.concatenate([np.linspace(0.4, 1, 4000), 1 - np.geomspace(1e-6, 0.1, 2000)])
+    votes = np.random.default_rng(0).binomial(PUBLISHED_DRAWS, p)
+    noise = Gaussian(sigma=sigma)
+
+    def shown(counts: npt.NDArray[np.int64], n: int) -> npt.NDArray[np.float64]:
+        known = {k: noise.radius(lower_bound(int(k), n, 0.001)) for k in np.unique(counts)}
+        return np.array([known[k] for k in counts])
+
+    exact = shown(votes, PUBLISHED_DRAWS)
+    rounded = np.array([float(f"{radius:.3g}") for radius in exact])
+    found = _of_fewer_draws(rounded, sigma, draws)
+    if draws == PUBLISHED_DRAWS:
+        assert np.all(np.abs(found - exact) <= 0.0101)
+        assert abs(np.mean(found - exact)) < 0.0002 < np.mean(np.abs(rounded - exact))
+        assert found.max() == exact.max() < rounded.max(), "the largest radius stood there rounded up"
+    else:
+        again = shown(np.random.default_rng(1).hypergeometric(votes, PUBLISHED_DRAWS - votes, draws), draws)
+        apart = found - np.where(exact > 0, again, 0)
+        assert abs(apart.mean()) < 4 * apart.std() / len(p) ** 0.5
+        assert found.max() == noise.radius(lower_bound(draws, draws, 0.001))
+
+
+def test_a_run_is_put_beside_logs_of_as_many_draws() -> None:
+    run = read(zoo_model("mnist-0.50").run)
+    found = workflow.board([zoo_model("mnist-0.50").run], sigma=0.5, same_draws=True)
+    assert found.draws == workflow.to_json(found)["draws"] == 1000
+    assert "those of 1,000 of the 100,000 votes" in str(workflow.table(found).caption)
+    top = Gaussian(sigma=0.5).radius(lower_bound(1000, 1000, 0.001))
+    for log, rows, comparison in zip(found.logs, found.published, found.against, strict=True):
+        assert max(record.radius for record in rows.records) == top
+        assert rows.records == log.results(EVERY_20TH, draws=1000).records
+        assert rows.records[::2] == log.results(EVERY_20TH[::2], draws=1000).records
+        assert all(record.prediction == ABSTAIN for record in rows.records if not record.radius)
+        ours = average_certified_radius(run.records)
+        assert comparison.acr_difference == pytest.approx(ours - average_certified_radius(rows.records))
+
+
+def test_runs_of_other_draws_are_refused_where_the_same_are_wanted() -> None:
+    run = read(zoo_model("mnist-0.50").run)
+    for n, message in ((500, "with the same number of draws"), (200_000, "at most 100,000"), (None, "no fixed number")):
+        procedure = {"name": "fixed", "n": n} if n else {"name": "sequential"}
+        other = dataclasses.replace(run, name="other", settings=dataclasses.replace(run.settings, procedure=procedure))
+        with pytest.raises(InputError, match=message):
+            board([run, other], same_draws=True)
 
 
 def test_every_log_has_a_source_and_the_official_labels() -> None:

@@ -22,11 +22,16 @@ from smoothcert.analysis.logs import ROUNDED
 from smoothcert.analysis.results import Results
 from smoothcert.analysis.settings import Settings
 from smoothcert.core.errors import InputError
+from smoothcert.core.lazy import special
+from smoothcert.noise import Gaussian
+from smoothcert.procedures import ABSTAIN
 from smoothcert.runs import Record
+from smoothcert.stats.binomial import lower_bound
 
 FILE = Path(__file__).with_name("published.npz")
 PUBLISHED_DRAWS = 100_000
 """Per image, of all of them."""
+PUBLISHED_ALPHA = 0.001
 FEWEST = 20
 """Images whose labels must agree with those of a data set: fewer might do so by chance."""
 OF_PACKAGED = {"mnist500": 20}
@@ -34,6 +39,8 @@ OF_PACKAGED = {"mnist500": 20}
 
 OTHER_IMAGES = ("mnist-binary",)
 """Data sets that have the labels of a test set, in its order, and other images."""
+
+RECOUNTED = "radii are those of {draws:,} of the 100,000 votes, which were inferred from the published radii"
 
 _JEONG_SHIN = "Jeong & Shin 2020, Consistency regularization for certified robustness, public logs"
 _SMOOTHMIX = "Jeong et al. 2021, SmoothMix, public logs (best setting of each sigma)"
@@ -64,23 +71,28 @@ class PublishedLog:
             return _CATRS
         return _SMOOTHMIX if self.method == "smoothmix" else _JEONG_SHIN
 
-    def results(self, indices: Sequence[int] | None = None) -> Results:
-        """Its records of these images of the test set; by default of all."""
+    def results(self, indices: Sequence[int] | None = None, *, draws: int | None = None) -> Results:
+        """Its records of these images of the test set; by default of all.
+
+        With `draws`, as so many draws would have shown them: see `_of_fewer_draws`.
+        """
         arrays, key = _arrays(), f"{self.data}/{self.network}/{self.method}/{self.sigma:.2f}"
-        labels, radius, answer = arrays[f"labels/{self.data}"], arrays[f"radius/{key}"], arrays[f"answer/{key}"]
+        labels, radius, answer = arrays[f"labels/{self.data}"], arrays[f"radius/{key}"] / 1000, arrays[f"answer/{key}"]
+        note = ROUNDED.format(digits=3)
+        if draws is not None:
+            radius, note = _of_fewer_draws(radius, self.sigma, draws), RECOUNTED.format(draws=draws)
+            answer = np.where(radius > 0, answer, ABSTAIN)
         chosen = range(len(labels)) if indices is None else indices
         records = tuple(
             Record(
                 index=index,
                 label=int(labels[index]),
                 prediction=int(answer[index]),
-                radius=float(radius[index]) / 1000,
+                radius=float(radius[index]),
             )
             for index in chosen
         )
-        settings = Settings(
-            source=self.source, log_sigma=self.sigma, norm="l2", alpha=0.001, note=ROUNDED.format(digits=3)
-        )
+        settings = Settings(source=self.source, log_sigma=self.sigma, norm="l2", alpha=PUBLISHED_ALPHA, note=note)
         return Results(self.name, records, len(records), settings)
 
 
@@ -93,6 +105,7 @@ class Board:
     logs: tuple[PublishedLog, ...]
     published: tuple[Results, ...]  # of `logs`, on the images of the first run
     against: tuple[Comparison, ...]  # the first run with each of `published`
+    draws: int | None = None  # which `published` were brought down to; None: as they were published
 
     @property
     def inputs(self) -> int:
@@ -134,6 +147,7 @@ def board(
     sigma: float | None = None,
     network: str | None = None,
     radii: Sequence[float] | None = None,
+    same_draws: bool = False,
 ) -> Board:
     """Put runs on the same images beside the published methods; the first run is compared with each of them.
 
@@ -142,7 +156,9 @@ def board(
         sigma: of the published logs. Default: all.
         network: of the published logs. Default: all.
         radii: of the comparison. Default: chosen.
+        same_draws: bring the published logs down to the draws of the runs, which must all have the same fixed number.
     """
+    draws = _draws_of_all(runs) if same_draws else None
     own = [_in_official_order(run) for run in runs]
     data = data_of(own[0])
     shared = set.intersection(*(run.indices for run in own))
@@ -153,9 +169,58 @@ def board(
     if not logs:
         known = sorted({f"{log.network} at sigma {log.sigma:g}" for log in published(data)})
         raise InputError(f"no log of {data} with this sigma and network is published; there are {', '.join(known)}")
-    rows = [log.results(sorted(shared)) for log in logs]
+    rows = [log.results(sorted(shared), draws=draws) for log in logs]
     against = [compare(own[0], row, None if radii is None else list(radii)) for row in rows]
-    return Board(data, tuple(own), tuple(logs), tuple(rows), tuple(against))
+    return Board(data, tuple(own), tuple(logs), tuple(rows), tuple(against), draws)
+
+
+def fixed_draws(run: Results) -> int | None:
+    """The draws that bound p_A, of a run that took the same number of every image."""
+    procedure = run.settings.procedure
+    n = procedure.get("n") if procedure is not None and procedure.get("name") == "fixed" else None
+    return n if isinstance(n, int) else None
+
+
+def _draws_of_all(runs: Sequence[Results]) -> int:
+    """Of all runs the same, and no more than the logs have; refused otherwise."""
+    found = {run.name: fixed_draws(run) for run in runs}
+    for name, n in found.items():
+        if n is None:
+            raise InputError(f"{name} has no fixed number of draws, which --same-draws needs; certify with --n")
+        if n > PUBLISHED_DRAWS or n != next(iter(found.values())):
+            raise InputError(
+                f"--same-draws needs runs with the same number of draws, at most {PUBLISHED_DRAWS:,}; {name} has {n:,}"
+            )
+    return next(n for n in found.values() if n is not None)
+
+
+def _of_fewer_draws(radius: npt.NDArray[np.float64], sigma: float, draws: int) -> npt.NDArray[np.float64]:
+    """What `draws` of the 100 000 votes behind each radius show.
+
+    A random part of independent votes is so many independent votes (see `reanalysis`). The votes are not published,
+    but the count whose Clopper-Pearson bound comes closest to the radius can be told, up to the rounding of the radius
+    to three digits. Every image has its own place in one fixed stream, so an answer does not depend on the images asked
+    for. With all 100 000 draws this is the radius without its rounding.
+    """
+    votes = _counts(radius / sigma)
+    part = np.random.default_rng(draws).hypergeometric(votes, PUBLISHED_DRAWS - votes, draws)
+    noise = Gaussian(sigma=sigma)
+    shown = {int(k): noise.radius(lower_bound(int(k), draws, PUBLISHED_ALPHA)) for k in np.unique(part)}
+    return np.where(radius > 0, [shown[int(k)] for k in part], 0.0)
+
+
+def _counts(strength: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:
+    """The votes of 100 000 whose bound p_lower comes closest to Phi^-1(p_lower) = strength."""
+    n, p = PUBLISHED_DRAWS, special.ndtr(strength)
+    # The smallest count whose tail P(X >= count) at p is at most alpha, by bisection over all images at once.
+    low, high = np.full(len(p), n // 2), np.full(len(p), n)
+    while np.any(low < high):
+        middle = (low + high) // 2
+        enough = special.betainc(middle, n - middle + 1, p) <= PUBLISHED_ALPHA
+        low, high = np.where(enough, low, np.minimum(middle + 1, high)), np.where(enough, middle, high)
+    above, below = (special.ndtri(special.betaincinv(k, n - k + 1, PUBLISHED_ALPHA)) for k in (low, low - 1))
+    counts: npt.NDArray[np.int64] = low - (strength - below < above - strength)
+    return counts
 
 
 def _in_official_order(run: Results) -> Results:

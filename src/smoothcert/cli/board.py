@@ -21,6 +21,9 @@ def board(
     sigma: Annotated[float | None, option("Only published logs with this noise.")] = None,
     network: Annotated[str | None, option("Only published logs of this network: lenet, resnet20 or resnet110.")] = None,
     radii: o.Radii = None,
+    same_draws: Annotated[
+        bool, option("Bring the published logs down to the runs' number of draws: a part of their votes.")
+    ] = False,
     out: Annotated[Path | None, option("Write all of it as an HTML page, too.")] = None,
     as_json: o.AsJson = False,
 ) -> None:
@@ -28,7 +31,7 @@ def board(
     from smoothcert.workflows import board as workflow
 
     chosen = o.numbers(radii)
-    found = workflow.board(sources, sigma=sigma, network=network, radii=chosen)
+    found = workflow.board(sources, sigma=sigma, network=network, radii=chosen, same_draws=same_draws)
     if as_json:
         say_json(workflow.to_json(found))
     else:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from rich.text import Text
 
 from smoothcert import analysis
 from smoothcert.analysis import Results, average_certified_radius
-from smoothcert.analysis.board import PUBLISHED_DRAWS, Board
+from smoothcert.analysis.board import PUBLISHED_DRAWS, RECOUNTED, Board, fixed_draws
 from smoothcert.analysis.board import board as put_beside
 from smoothcert.analysis.comparison import Comparison, plus
 from smoothcert.analysis.measures import Share, asked_shares
@@ -29,11 +29,13 @@ def board(
     sigma: float | None = None,
     network: str | None = None,
     radii: Sequence[float] | None = None,
+    same_draws: bool = False,
 ) -> Board:
     """Read runs, or public logs of other methods, and put them beside the published ones; see `analysis.board`."""
     if not sources:
         raise InputError("give at least one run, as in smoothcert board runs/mine")
-    return put_beside(analysis.read_all([Path(one) for one in sources]), sigma=sigma, network=network, radii=radii)
+    runs = analysis.read_all([Path(one) for one in sources])
+    return put_beside(runs, sigma=sigma, network=network, radii=radii, same_draws=same_draws)
 
 
 def page(found: Board, out: Path, radii: Sequence[float] | None = None) -> Path:
@@ -65,12 +67,16 @@ def table(found: Board, radii: Sequence[float] | None = None) -> FittingTable:
     caption = (
         f"{found.inputs} test images of {found.data}, the same for all. ACR: average certified l2 radius; then the "
         "difference with its 95% interval, paired by image; then certified accuracy in % at each radius. Published "
-        f"rows are of their authors' logs, one training each, {PUBLISHED_DRAWS:,} draws per image, radii rounded to "
-        "three digits."
+        f"rows are of their authors' logs, one training each, {PUBLISHED_DRAWS:,} draws per image"
     )
-    for run in found.runs:
-        if (draws := _fewer(run)) is not None:
-            caption += f" {run.name} has {draws:,}, and so shows smaller radii than it would with as many."
+    if found.draws is not None:
+        caption += f"; here their {RECOUNTED.format(draws=found.draws)}."
+    else:
+        caption += ", radii rounded to three digits."
+        for run in found.runs:
+            if (draws := fixed_draws(run)) is not None and draws < PUBLISHED_DRAWS:
+                caption += f" {run.name} has {draws:,}, and so shows smaller radii than it would with as many: "
+                caption += "--same-draws brings the others down to so many."
     if any(None in one for one in shares):
         caption += f" {NOT_ASKED}: the run was not asked about such radii, and its ACR is a lower bound."
     return FittingTable(names, columns, caption=caption)
@@ -88,6 +94,7 @@ def to_json(found: Board) -> dict[str, Any]:
     return {
         "data": found.data,
         "inputs": found.inputs,
+        "draws": found.draws,
         "runs": [{"name": run.name, "acr": average_certified_radius(run.records)} for run in found.runs],
         "published": [
             asdict(log)
@@ -106,13 +113,6 @@ def sources_of(found: Board) -> list[str]:
 def is_log(results: Results) -> bool:
     """Whether somebody else certified it, and published the log."""
     return results.settings.source is not None
-
-
-def _fewer(run: Results) -> int | None:
-    """The draws that bound, of a run of fixed n with fewer than the published ones."""
-    procedure = run.settings.procedure
-    n = procedure.get("n") if isinstance(procedure, Mapping) and procedure.get("name") == "fixed" else None
-    return n if isinstance(n, int) and n < PUBLISHED_DRAWS else None
 
 
 def _acr(results: Results) -> str:
