@@ -10,6 +10,7 @@ from smoothcert.engine import sampler as module
 from smoothcert.engine.pieces import Batch, Counts
 from smoothcert.noise import Gaussian
 from smoothcert.procedures import Certificate, Fixed
+from smoothcert.stats import Tally
 
 PROCEDURE, ROWS = Fixed(n0=50, n=5000), 16
 
@@ -85,3 +86,42 @@ def test_all_calls_are_full_where_draws_fill_them(ran: list[Batch], monkeypatch:
     g = Smoothed(nn.Linear(4, 2), 2, Gaussian(0.5), seed=3, batch_size=64, workers=2, input_shape=(4,))
     g.certify(torch.rand(4, 4), Fixed(n0=50, n=5006))
     assert [batch.rows for batch in ran] == [64] * 316
+
+
+class PlacedInUnits(nn.Module):
+    """Votes that depend on a row's place among eight: as if calls were run in pieces of eight rows."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.tensor([[1.0, -1.0], [0.5, 0.25]]))
+
+    def forward(self, x: Tensor) -> Tensor:
+        scores = x.flatten(1)[:, :2] @ self.weight
+        return scores + 0.2 * (torch.arange(len(x)) % 8)[:, None] * torch.tensor([1.0, -1.0])
+
+
+@pytest.mark.parametrize("n", [7, 30, 100, 1000])
+def test_a_request_is_shared_by_idle_workers_in_whole_units(
+    ran: list[Batch], monkeypatch: pytest.MonkeyPatch, n: int
+) -> None:
+    """What a runner cuts into units anyway may be cut between them, whoever runs it: not a vote changes."""
+    monkeypatch.setattr(module, "WORK_SECONDS", 0.0)
+    monkeypatch.setattr("smoothcert.engine.checks.FixedFunctionCheck.run", lambda *_: None)
+    x = torch.tensor([0.1, -0.1, 0.0, 0.0])
+
+    def votes(unit: int, workers: int, rows: int = 128) -> tuple[tuple[str, Tally], ...]:
+        monkeypatch.setattr(Compiled, "unit", unit)
+        ran.clear()
+        g = Smoothed(PlacedInUnits(), 2, Gaussian(0.5), seed=3, batch_size=rows, workers=workers, input_shape=(4,))
+        (found,) = g.certify(x[None], Fixed(n0=50, n=n, alpha=0.05))
+        return found.answers
+
+    whole = votes(unit=128, workers=1)
+    assert votes(unit=8, workers=2) == whole
+    shares = [batch.rows for batch in ran]
+    assert sum(shares) == 50 + n
+    assert shares[:2] == [32, 18], "the 50 draws that choose the class: an equal share in whole units, and the rest"
+    assert all(rows % 8 == 0 for rows in shares[:-1] if rows not in (18, n % 8))
+    assert max(shares) <= 128
+    if n > 8:
+        assert votes(unit=1, workers=2) != whole, "cut anywhere, rows would stand at other places"

@@ -80,6 +80,11 @@ class Compiled:
         return self.executable.rows or self.task.rows
 
     @property
+    def unit(self) -> int:
+        """Between so many rows of a call it may be cut without changing a bit."""
+        return self.executable.unit or self.rows
+
+    @property
     def classifiers(self) -> int:
         """How many classifiers its scores are of, one after another."""
         return len(self.model.classifiers) if isinstance(self.model, SideBySide) else 1

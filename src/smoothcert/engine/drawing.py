@@ -156,6 +156,7 @@ class Drawing:
             session=session,
             seed=self.seed,
             rows_per_call=self.compiled.rows,
+            unit=self.compiled.unit,
             packed=packed,
             call_rows=lambda rows, may_look: self._call_rows(session, rows, may_look=may_look and not first_call),
             num_classes=self.compiled.num_classes,

@@ -45,7 +45,8 @@ class Sampler:
         rows_per_call: at most this many rows go through the model at once.
         packed: whether a row gets the same scores, to the last bit, at any place and in any company. Only then do draws
             of several requests share a call, and is a request cut where it suits. Else every request is run by itself,
-            in full calls and a rest, so that what a row's company is follows from what was asked for.
+            in calls of whole units and a rest, so that what a row's company is follows from what was asked for.
+        unit: rows that a call is run in, one after another; all of a full call, if it is run at once.
         call_rows: of packed draws, told how many rows a batch has, and whether there is time to look at the model: in
             a call of how many rows may they be run, with the same scores to the last bit? At least so many.
         num_classes: of the scores.
@@ -56,6 +57,7 @@ class Sampler:
     session: Session
     seed: int
     rows_per_call: int
+    unit: int
     packed: bool
     call_rows: Callable[[int, bool], int]
     num_classes: int
@@ -102,11 +104,15 @@ class _Queue(Generic[Answer]):
         """A full call, or several if they are short; with draws for fewer per idle worker, an equal share of them."""
         sampler, full = self._sampler, self._sampler.rows_per_call
         calls = self._calls_at_once()
-        if not sampler.packed or calls > 1:
-            sent = self._take(calls * full, several=sampler.packed) if self._available(1) else []
-            return self._send(sent, full) if sent else None
         idle = sampler.session.workers - under_way
         parts = max(1, idle)
+        if not sampler.packed or calls > 1:
+            if not self._available(1):
+                return None
+            rows = calls * full
+            if not sampler.packed:
+                rows = min(rows, self._whole_units(self._ready[0].unsent, parts))
+            return self._send(self._take(rows, several=sampler.packed), full)
         asked = self._available(parts * full)
         if idle <= 0 and asked < full:
             return None  # all are at work, and what they come to may bring enough for a full call
@@ -168,6 +174,11 @@ class _Queue(Generic[Answer]):
             return 1
         share = 2 * self._sampler.session.workers * self._sampler.rows_per_call
         return max(1, self._available(self._most_calls * share) // share)
+
+    def _whole_units(self, rows: int, parts: int) -> int:
+        """An equal share of a request's rows, in whole units from its first row on; what is left may be less."""
+        unit = self._sampler.unit
+        return -(-rows // (parts * unit)) * unit
 
     def _measure(self, batch: Batch, seconds: float) -> None:
         """Learn from what a batch took how many calls to hand out at once."""

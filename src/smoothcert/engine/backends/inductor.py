@@ -61,7 +61,8 @@ def prepare(task: BackendTask) -> Executable:
     cut = _InPieces(run, piece)
     require_agreement(task, cut)
     about = {"name": "compile", "precision": task.precision, "version": torch.__version__, "piece": piece}
-    return Executable(lambda: cut, about | {"digest": digest(code.encode())})
+    unit = None if task.rows % piece else piece
+    return Executable(lambda: cut, about | {"digest": digest(code.encode())}, unit=unit)
 
 
 def first_line(error: Exception) -> str:
