@@ -9,7 +9,7 @@ import numpy.typing as npt
 import pytest
 from typer.testing import CliRunner
 
-from smoothcert.analysis import Results, average_certified_radius, read
+from smoothcert.analysis import Results, average_certified_radius, read, reanalyse
 from smoothcert.analysis.board import PUBLISHED_DRAWS, PublishedLog, _of_fewer_draws, board, data_of, published
 from smoothcert.analysis.settings import Settings
 from smoothcert.cli import app
@@ -150,23 +150,26 @@ def test_a_log_of_fewer_draws_is_what_its_votes_would_show(draws: int) -> None:
 
     exact = shown(votes, PUBLISHED_DRAWS)
     rounded = np.array([float(f"{radius:.3g}") for radius in exact])
-    found = _of_fewer_draws(rounded, sigma, draws)
+    found = _of_fewer_draws(rounded, sigma, draws, 0.001)
     if draws == PUBLISHED_DRAWS:
         assert np.all(np.abs(found - exact) <= 0.0101)
         assert abs(np.mean(found - exact)) < 0.0002 < np.mean(np.abs(rounded - exact))
         assert found.max() == exact.max() < rounded.max(), "the largest radius stood there rounded up"
     else:
         again = shown(np.random.default_rng(1).hypergeometric(votes, PUBLISHED_DRAWS - votes, draws), draws)
-        apart = found - np.where(exact > 0, again, 0)
+        apart = found - again
         assert abs(apart.mean()) < 4 * apart.std() / len(p) ** 0.5
         assert found.max() == noise.radius(lower_bound(draws, draws, 0.001))
 
 
-def test_a_run_is_put_beside_logs_of_as_many_draws() -> None:
+def test_a_run_is_put_beside_logs_of_as_many_draws(tmp_path: Path) -> None:
     run = read(zoo_model("mnist-0.50").run)
     found = workflow.board([zoo_model("mnist-0.50").run], sigma=0.5, same_draws=True)
-    assert found.draws == workflow.to_json(found)["draws"] == 1000
-    assert "those of 1,000 of the 100,000 votes" in str(workflow.table(found).caption)
+    assert (found.recounted, workflow.to_json(found)["same_draws"]) == ((1000, 0.001), 1000)
+    page = workflow.page(found, tmp_path / "page.html").read_text()
+    for text in (str(workflow.table(found).caption), page):
+        assert "those of 1,000 of the 100,000 votes, inferred from the published radii, at alpha 0.001" in text
+        assert "100,000 draws" not in text
     top = Gaussian(sigma=0.5).radius(lower_bound(1000, 1000, 0.001))
     for log, rows, comparison in zip(found.logs, found.published, found.against, strict=True):
         assert max(record.radius for record in rows.records) == top
@@ -179,11 +182,35 @@ def test_a_run_is_put_beside_logs_of_as_many_draws() -> None:
 
 def test_runs_of_other_draws_are_refused_where_the_same_are_wanted() -> None:
     run = read(zoo_model("mnist-0.50").run)
-    for n, message in ((500, "with the same number of draws"), (200_000, "at most 100,000"), (None, "no fixed number")):
-        procedure = {"name": "fixed", "n": n} if n else {"name": "sequential"}
+    of_draws = {"name": "fixed", "alpha": 0.001}
+    for procedure, message in (
+        (of_draws | {"n": 500}, "same number of draws.*has 500 at alpha 0.001"),
+        (of_draws | {"n": 1000, "alpha": 0.01}, "has 1,000 at alpha 0.01"),
+        (of_draws | {"n": 200_000}, "at most 100,000"),
+        ({"name": "sequential"}, "took other numbers of draws"),
+        (None, "is a public log"),
+    ):
         other = dataclasses.replace(run, name="other", settings=dataclasses.replace(run.settings, procedure=procedure))
         with pytest.raises(InputError, match=message):
             board([run, other], same_draws=True)
+
+
+def test_logs_are_recounted_at_the_alpha_of_the_run() -> None:
+    """A run at alpha .05 shows larger radii; beside logs at .001 it would be ahead for nothing."""
+    run = read(zoo_model("mnist-0.50").run)
+    loose = reanalyse(run, alpha=0.05)
+    strict_ahead, loose_ahead = (
+        [c.acr_difference for c in board([one], sigma=0.5, same_draws=True).against] for one in (run, loose)
+    )
+    assert average_certified_radius(loose.records) - average_certified_radius(run.records) > 0.1
+    assert np.abs(np.subtract(loose_ahead, strict_ahead)).max() < 0.02
+
+
+def test_answers_whose_radius_was_rounded_to_0_stay_answers_with_all_draws() -> None:
+    log = PublishedLog("cifar10", "resnet20", "gaussian", 0.5)
+    plain, again = log.results().records, log.results(draws=PUBLISHED_DRAWS).records
+    assert any(record.prediction != ABSTAIN and not record.radius for record in plain)
+    assert [record.prediction for record in again] == [record.prediction for record in plain]
 
 
 def test_every_log_has_a_source_and_the_official_labels() -> None:

@@ -118,10 +118,10 @@ def test_a_request_is_shared_by_idle_workers_in_whole_units(
 
     whole = votes(unit=128, workers=1)
     assert votes(unit=8, workers=2) == whole
-    shares = [batch.rows for batch in ran]
-    assert sum(shares) == 50 + n
-    assert shares[:2] == [32, 18], "the 50 draws that choose the class: an equal share in whole units, and the rest"
-    assert all(rows % 8 == 0 for rows in shares[:-1] if rows not in (18, n % 8))
-    assert max(shares) <= 128
+    pieces = sorted((piece.purpose, piece.first, piece.rows) for batch in ran for piece in batch.pieces)
+    assert sum(rows for *_, rows in pieces) == 50 + n
+    assert all(first % 8 == 0 and rows <= 128 for _, first, rows in pieces)
+    of_class = [(first, rows) for purpose, first, rows in pieces if purpose == "choose"]
+    assert of_class == [(0, 32), (32, 18)], "an equal share in whole units, and the rest"
     if n > 8:
         assert votes(unit=1, workers=2) != whole, "cut anywhere, rows would stand at other places"

@@ -40,7 +40,8 @@ OF_PACKAGED = {"mnist500": 20}
 OTHER_IMAGES = ("mnist-binary",)
 """Data sets that have the labels of a test set, in its order, and other images."""
 
-RECOUNTED = "radii are those of {draws:,} of the 100,000 votes, which were inferred from the published radii"
+OF_ALL = f"{PUBLISHED_DRAWS:,} draws per image"
+RECOUNTED = "radii are those of {draws:,} of the 100,000 votes, inferred from the published radii, at alpha {alpha:g}"
 
 _JEONG_SHIN = "Jeong & Shin 2020, Consistency regularization for certified robustness, public logs"
 _SMOOTHMIX = "Jeong et al. 2021, SmoothMix, public logs (best setting of each sigma)"
@@ -71,17 +72,21 @@ class PublishedLog:
             return _CATRS
         return _SMOOTHMIX if self.method == "smoothmix" else _JEONG_SHIN
 
-    def results(self, indices: Sequence[int] | None = None, *, draws: int | None = None) -> Results:
+    def results(
+        self, indices: Sequence[int] | None = None, *, draws: int | None = None, alpha: float = PUBLISHED_ALPHA
+    ) -> Results:
         """Its records of these images of the test set; by default of all.
 
-        With `draws`, as so many draws would have shown them: see `_of_fewer_draws`.
+        With `draws`, as so many draws would have shown them at `alpha`: see `_of_fewer_draws`.
         """
         arrays, key = _arrays(), f"{self.data}/{self.network}/{self.method}/{self.sigma:.2f}"
         labels, radius, answer = arrays[f"labels/{self.data}"], arrays[f"radius/{key}"] / 1000, arrays[f"answer/{key}"]
-        note = ROUNDED.format(digits=3)
+        note = f"{OF_ALL}; {ROUNDED.format(digits=3)}"
         if draws is not None:
-            radius, note = _of_fewer_draws(radius, self.sigma, draws), RECOUNTED.format(draws=draws)
-            answer = np.where(radius > 0, answer, ABSTAIN)
+            note = RECOUNTED.format(draws=draws, alpha=alpha)
+            radius = np.where(answer == ABSTAIN, 0.0, _of_fewer_draws(radius, self.sigma, draws, alpha))
+            if (draws, alpha) != (PUBLISHED_DRAWS, PUBLISHED_ALPHA):  # else radii that were rounded to 0 are answers
+                answer = np.where(radius > 0, answer, ABSTAIN)
         chosen = range(len(labels)) if indices is None else indices
         records = tuple(
             Record(
@@ -92,7 +97,7 @@ class PublishedLog:
             )
             for index in chosen
         )
-        settings = Settings(source=self.source, log_sigma=self.sigma, norm="l2", alpha=PUBLISHED_ALPHA, note=note)
+        settings = Settings(source=self.source, log_sigma=self.sigma, norm="l2", alpha=alpha, note=note)
         return Results(self.name, records, len(records), settings)
 
 
@@ -105,7 +110,7 @@ class Board:
     logs: tuple[PublishedLog, ...]
     published: tuple[Results, ...]  # of `logs`, on the images of the first run
     against: tuple[Comparison, ...]  # the first run with each of `published`
-    draws: int | None = None  # which `published` were brought down to; None: as they were published
+    recounted: tuple[int, float] | None = None  # draws and alpha of `published`; None: as they were published
 
     @property
     def inputs(self) -> int:
@@ -156,9 +161,11 @@ def board(
         sigma: of the published logs. Default: all.
         network: of the published logs. Default: all.
         radii: of the comparison. Default: chosen.
-        same_draws: bring the published logs down to the draws of the runs, which must all have the same fixed number.
+        same_draws: bring the published logs down to the draws of the runs, which must all have the same fixed number,
+            and to their alpha.
     """
-    draws = _draws_of_all(runs) if same_draws else None
+    recounted = _draws_of_all(runs) if same_draws else None
+    draws, alpha = recounted or (None, PUBLISHED_ALPHA)
     own = [_in_official_order(run) for run in runs]
     data = data_of(own[0])
     shared = set.intersection(*(run.indices for run in own))
@@ -169,44 +176,56 @@ def board(
     if not logs:
         known = sorted({f"{log.network} at sigma {log.sigma:g}" for log in published(data)})
         raise InputError(f"no log of {data} with this sigma and network is published; there are {', '.join(known)}")
-    rows = [log.results(sorted(shared), draws=draws) for log in logs]
+    rows = [log.results(sorted(shared), draws=draws, alpha=alpha) for log in logs]
     against = [compare(own[0], row, None if radii is None else list(radii)) for row in rows]
-    return Board(data, tuple(own), tuple(logs), tuple(rows), tuple(against), draws)
+    return Board(data, tuple(own), tuple(logs), tuple(rows), tuple(against), recounted)
 
 
-def fixed_draws(run: Results) -> int | None:
-    """The draws that bound p_A, of a run that took the same number of every image."""
-    procedure = run.settings.procedure
-    n = procedure.get("n") if procedure is not None and procedure.get("name") == "fixed" else None
-    return n if isinstance(n, int) else None
+def bound_draws(run: Results) -> tuple[int, float] | None:
+    """n and alpha of a run of `Fixed`: the draws that bound p_A, the same number of every image."""
+    procedure = run.settings.procedure or {}
+    n, alpha = procedure.get("n"), procedure.get("alpha")
+    if procedure.get("name") != "fixed" or not isinstance(n, int) or not isinstance(alpha, float):
+        return None
+    return n, alpha
 
 
-def _draws_of_all(runs: Sequence[Results]) -> int:
-    """Of all runs the same, and no more than the logs have; refused otherwise."""
-    found = {run.name: fixed_draws(run) for run in runs}
-    for name, n in found.items():
-        if n is None:
-            raise InputError(f"{name} has no fixed number of draws, which --same-draws needs; certify with --n")
-        if n > PUBLISHED_DRAWS or n != next(iter(found.values())):
+def _draws_of_all(runs: Sequence[Results]) -> tuple[int, float]:
+    """n and alpha of all runs, which are the same, and n is no more than the logs have; refused otherwise."""
+    found = []
+    for run in runs:
+        if run.settings.source is not None or run.settings.procedure is None:
             raise InputError(
-                f"--same-draws needs runs with the same number of draws, at most {PUBLISHED_DRAWS:,}; {name} has {n:,}"
+                f"{run.name} is a public log, which does not say how many draws it took; leave out it or --same-draws"
             )
-    return next(n for n in found.values() if n is not None)
+        if (own := bound_draws(run)) is None:
+            raise InputError(
+                f"{run.name} took other numbers of draws of other images, and --same-draws needs runs with the same "
+                "number of all; certify with --procedure fixed, or leave out --same-draws"
+            )
+        found.append(own)
+        if own != found[0] or own[0] > PUBLISHED_DRAWS:
+            raise InputError(
+                "--same-draws needs runs with the same alpha and the same number of draws, at most "
+                f"{PUBLISHED_DRAWS:,}; {run.name} has {own[0]:,} at alpha {own[1]:g}"
+            )
+    return found[0]
 
 
-def _of_fewer_draws(radius: npt.NDArray[np.float64], sigma: float, draws: int) -> npt.NDArray[np.float64]:
+def _of_fewer_draws(radius: npt.NDArray[np.float64], sigma: float, draws: int, alpha: float) -> npt.NDArray[np.float64]:
     """What `draws` of the 100 000 votes behind each radius show.
 
     A random part of independent votes is so many independent votes (see `reanalysis`). The votes are not published,
     but the count whose Clopper-Pearson bound comes closest to the radius can be told, up to the rounding of the radius
-    to three digits. Every image has its own place in one fixed stream, so an answer does not depend on the images asked
-    for. With all 100 000 draws this is the radius without its rounding.
+    to three digits. With all 100 000 draws the largest radii, between which counts leave gaps, lose their rounding
+    (1.9057 was published as 1.91); others stay within it. The part is drawn for all images of a log, whichever are
+    asked for, so that an image always has the same.
     """
     votes = _counts(radius / sigma)
     part = np.random.default_rng(draws).hypergeometric(votes, PUBLISHED_DRAWS - votes, draws)
     noise = Gaussian(sigma=sigma)
-    shown = {int(k): noise.radius(lower_bound(int(k), draws, PUBLISHED_ALPHA)) for k in np.unique(part)}
-    return np.where(radius > 0, [shown[int(k)] for k in part], 0.0)
+    shown = {int(k): noise.radius(lower_bound(int(k), draws, alpha)) for k in np.unique(part)}
+    return np.array([shown[int(k)] for k in part])
 
 
 def _counts(strength: npt.NDArray[np.float64]) -> npt.NDArray[np.int64]:

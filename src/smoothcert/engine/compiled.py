@@ -81,7 +81,7 @@ class Compiled:
 
     @property
     def unit(self) -> int:
-        """Between so many rows of a call it may be cut without changing a bit."""
+        """A call may be cut after every so many rows without changing a bit."""
         return self.executable.unit or self.rows
 
     @property

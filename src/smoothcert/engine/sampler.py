@@ -46,7 +46,7 @@ class Sampler:
         packed: whether a row gets the same scores, to the last bit, at any place and in any company. Only then do draws
             of several requests share a call, and is a request cut where it suits. Else every request is run by itself,
             in calls of whole units and a rest, so that what a row's company is follows from what was asked for.
-        unit: rows that a call is run in, one after another; all of a full call, if it is run at once.
+        unit: the model runs a call in passes of so many rows; those of a full call, if in one pass.
         call_rows: of packed draws, told how many rows a batch has, and whether there is time to look at the model: in
             a call of how many rows may they be run, with the same scores to the last bit? At least so many.
         num_classes: of the scores.

@@ -11,7 +11,7 @@ from rich.text import Text
 
 from smoothcert import analysis
 from smoothcert.analysis import Results, average_certified_radius
-from smoothcert.analysis.board import PUBLISHED_DRAWS, RECOUNTED, Board, fixed_draws
+from smoothcert.analysis.board import OF_ALL, PUBLISHED_DRAWS, RECOUNTED, Board, bound_draws
 from smoothcert.analysis.board import board as put_beside
 from smoothcert.analysis.comparison import Comparison, plus
 from smoothcert.analysis.measures import Share, asked_shares
@@ -67,16 +67,19 @@ def table(found: Board, radii: Sequence[float] | None = None) -> FittingTable:
     caption = (
         f"{found.inputs} test images of {found.data}, the same for all. ACR: average certified l2 radius; then the "
         "difference with its 95% interval, paired by image; then certified accuracy in % at each radius. Published "
-        f"rows are of their authors' logs, one training each, {PUBLISHED_DRAWS:,} draws per image"
+        "rows are of their authors' logs, one training each"
     )
-    if found.draws is not None:
-        caption += f"; here their {RECOUNTED.format(draws=found.draws)}."
+    if found.recounted is not None:
+        draws, alpha = found.recounted
+        caption += f"; their {RECOUNTED.format(draws=draws, alpha=alpha)}."
     else:
-        caption += ", radii rounded to three digits."
-        for run in found.runs:
-            if (draws := fixed_draws(run)) is not None and draws < PUBLISHED_DRAWS:
-                caption += f" {run.name} has {draws:,}, and so shows smaller radii than it would with as many: "
-                caption += "--same-draws brings the others down to so many."
+        caption += f", {OF_ALL}, radii rounded to three digits."
+        own_draws = [bound_draws(run) for run in found.runs]
+        for run, own_one in zip(found.runs, own_draws, strict=True):
+            if own_one is not None and own_one[0] < PUBLISHED_DRAWS:
+                caption += f" {run.name} has {own_one[0]:,}, and so shows smaller radii than it would with as many."
+        if len(set(own_draws)) == 1 and own_draws[0] is not None and own_draws[0][0] < PUBLISHED_DRAWS:
+            caption += " --same-draws brings the published rows down to that number."
     if any(None in one for one in shares):
         caption += f" {NOT_ASKED}: the run was not asked about such radii, and its ACR is a lower bound."
     return FittingTable(names, columns, caption=caption)
@@ -94,7 +97,7 @@ def to_json(found: Board) -> dict[str, Any]:
     return {
         "data": found.data,
         "inputs": found.inputs,
-        "draws": found.draws,
+        "same_draws": None if found.recounted is None else found.recounted[0],
         "runs": [{"name": run.name, "acr": average_certified_radius(run.records)} for run in found.runs],
         "published": [
             asdict(log)

@@ -206,3 +206,16 @@ def test_a_preparation_serves_until_the_weights_change(monkeypatch: pytest.Monke
         model.weight.add_(1.0)
     g.certify(torch.rand(2, 6), QUICK)
     assert len(made) == 2
+
+
+@pytest.mark.slow
+def test_calls_of_compile_may_be_cut_between_its_pieces(net: nn.Module) -> None:
+    def prepared(rows: int) -> Executable:
+        return prepare("compile", BackendTask(net, None, torch.device("cpu"), (1, 8, 8), rows))
+
+    assert [prepared(rows).unit for rows in (100, 70)] == [25, None], "70 rows are no three equal pieces"
+    executable = prepared(128)
+    assert executable.unit == 32
+    run, x = executable.new_runner(), torch.rand(100, 1, 8, 8, generator=torch.Generator().manual_seed(0))
+    for cut in (32, 64, 96):
+        assert torch.equal(run(x), torch.cat([run(x[:cut].clone()), run(x[cut:].clone())]))

@@ -72,8 +72,8 @@ class Executable:
         note: what the user should know, as a sentence.
         rows: of a call, if other than the task's: the runner then cuts them itself.
         sizes: how many other numbers of rows it may be asked to run in (`in_calls_of`), each with a network of its own.
-        unit: of so many rows the runner makes one pass, counted from the first row of a call, which has a multiple of
-            them; so a call may be cut between them without changing a bit. None: between no rows.
+        unit: the runner makes passes of so many rows, from the first row of a call on, and full calls have a multiple
+            of them; so a call may be cut between passes without changing a bit. None: a call may not be cut.
     """
 
     new_runner: Callable[[], Model]
