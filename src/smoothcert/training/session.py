@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.freed_memory import keep_freed_memory
 from smoothcert.core.model import evaluating
 from smoothcert.core.randomness import generator
 from smoothcert.training import optimizer as optimizers
@@ -66,6 +67,8 @@ class Session:
                 f"{processes} processes need a batch of at least so many chunks, but batch_size is {batch} and chunk "
                 f"{settings.rows}; set chunk to {max(1, batch // processes)}"
             )
+        if self.device.type == "cpu":
+            keep_freed_memory()
         # The same weights in a layout with faster convolutions, also where inputs have one channel.
         for parameter in model.parameters():
             if parameter.dim() == 4:

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, fx, nn
 from torch.nn.utils.fusion import fuse_conv_bn_eval, fuse_linear_bn_eval
 
+from smoothcert.core.freed_memory import keep_freed_memory
 from smoothcert.engine.backends.base import BackendTask, Executable, Padded, backend, require_agreement
 
 _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
@@ -22,6 +23,8 @@ def prepare(task: BackendTask) -> Executable:
     """A module with batch-norm folded where that can be checked; a function as it is."""
     description = {"name": "eager", "precision": task.precision, "version": torch.__version__, "folded": False}
     model = task.model
+    if task.device.type == "cpu":
+        keep_freed_memory()
     if not isinstance(model, nn.Module):
         return Executable(lambda: model, description)
     folded = folded_or_none(task)

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from smoothcert.core.freed_memory import keep_freed_memory
 from smoothcert.engine.backends.base import (
     BackendTask,
     Executable,
@@ -39,6 +40,7 @@ def prepare(task: BackendTask) -> Executable:
     (gradients, number of threads) is not the one it has seen: the graph of torch.export has no such conditions.
     """
     assert isinstance(task.model, nn.Module)
+    keep_freed_memory()
     inductor: Any = importlib.import_module("torch._inductor")
     pieces = -(-task.rows // PIECE)
     piece = -(-task.rows // pieces)
