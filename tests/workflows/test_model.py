@@ -105,6 +105,20 @@ def test_import_puts_the_normalisation_inside_and_says_that_it_fits(digits: Path
     assert done.exit_code == 0, done.output
 
 
+def test_import_rounds_weights_to_half_the_file(digits: Path, tmp_path: Path) -> None:
+    out = tmp_path / "half.safetensors"
+    done = call("model", "import", digits / "net.safetensors", "--half", "--out", out)
+    assert done.exit_code == 0, done.output
+    assert out.stat().st_size < 0.6 * (digits / "net.safetensors").stat().st_size
+    found = sc.load_model(out)
+    assert found.fingerprint in done.stdout
+    assert found.fingerprint != sc.load_model(digits / "net.safetensors").fingerprint
+    done = call("model", "import", digits / "net.safetensors", "--half", "--out", tmp_path / "half.onnx")
+    assert done.exit_code != 0
+    assert "--half is for weights in a .safetensors file; leave it out" in done.stderr
+    assert not (tmp_path / "half.onnx").exists()
+
+
 def test_info_tells_all_that_is_known(digits: Path) -> None:
     done = call("model", "info", digits / "net.safetensors", "--json")
     about = json.loads(done.stdout)

@@ -28,6 +28,7 @@ Within = Annotated[
     str | None,
     option("Put a normalisation inside: cifar10, imagenet, mnist, half, 255, MEAN,STD or MEANS/STDS with commas."),
 ]
+Half = Annotated[bool, option("Round the weights to 16 bits: half the file, and another classifier.", "--half")]
 Data = Annotated[str | None, option("Labelled data, to check that the model takes raw pixels.", panel=o.DATA)]
 
 
@@ -37,6 +38,7 @@ def import_(
     arch: Arch = None,
     sigma: Sigma = None,
     normalize: Within = None,
+    half: Half = False,
     shape: Shape = None,
     data: Data = None,
     split: o.Split = "test",
@@ -49,8 +51,8 @@ def import_(
 
     with terminal_observer() as observer:
         found = workflow.import_model(
-            source, out, arch=arch, shape=_sizes(shape), sigma=sigma, normalize=normalize, data=data, split=split,
-            data_root=data_root, observer=observer,
+            source, out, arch=arch, shape=_sizes(shape), sigma=sigma, normalize=normalize, half=half, data=data,
+            split=split, data_root=data_root, observer=observer,
         )  # fmt: skip
     _say(found, as_json=as_json)
     say(f"the model is written to {out}; see: smoothcert certify --model {out}", err=True)

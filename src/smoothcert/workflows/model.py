@@ -22,6 +22,7 @@ from smoothcert.models.formats import onnx_normalised, published
 from smoothcert.models.formats.onnx import OnnxModel
 from smoothcert.models.formats.onnx_export import exported
 from smoothcert.models.formats.reading import is_pickled
+from smoothcert.models.formats.safetensors import rounded
 from smoothcert.models.normalisation import Normalisation, parse_normalisation
 from smoothcert.noise import Gaussian, Noise
 from smoothcert.workflows.observer import SILENT, Observer
@@ -95,6 +96,7 @@ def import_model(
     shape: Sequence[int] | None = None,
     sigma: float | None = None,
     normalize: str | None = None,
+    half: bool = False,
     data: DataSource | None = None,
     split: str = "test",
     data_root: Path | None = None,
@@ -109,6 +111,7 @@ def import_model(
         shape: of one input. Default: the usual one of the network.
         sigma: of the Gaussian noise that it was trained under.
         normalize: put a normalisation inside: a name such as cifar10, or MEANS/STDS.
+        half: round the weights to 16 bits: half the file, and another classifier; it still computes in float32.
         data: labelled data to check that raw pixels go in.
     """
     path, out = Path(source), Path(out)
@@ -126,6 +129,8 @@ def import_model(
         observer.warned(note)
     if sigma is not None:
         loaded = replace(loaded, details=loaded.details | {"noise": Gaussian(sigma).describe()})
+    if half:
+        loaded = _rounded(loaded, out)
     found = _about(loaded, data, split, data_root, shape)
     if out.suffix == ".onnx":
         write_whole(out, _onnx(loaded, shape))
@@ -134,6 +139,13 @@ def import_model(
     else:
         raise InputError(f"{path} is no network of ours, so --out must be an .onnx file; or give it as --model itself")
     return found
+
+
+def _rounded(loaded: Checkpoint, out: Path) -> Checkpoint:
+    if out.suffix != ".safetensors" or not isinstance(loaded.model, nn.Module):
+        raise InputError("--half is for weights in a .safetensors file; leave it out")
+    model = rounded(loaded.model)
+    return replace(loaded, model=model, fingerprint=fingerprint(model))
 
 
 def export(source: Files, out: str | Path, *, shape: Sequence[int] | None = None, observer: Observer = SILENT) -> str:

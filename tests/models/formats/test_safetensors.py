@@ -11,6 +11,7 @@ from torch import nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.models import Architecture, build, fingerprint, formats, load, names, save
+from smoothcert.models.formats.safetensors import rounded
 from smoothcert.models.formats.sealed_tensors import MOST_HEADER, pack
 
 SPEC = Architecture("lenet", 10, (1, 8, 8), (0.5,), (0.25,))
@@ -70,6 +71,46 @@ def test_every_family_comes_back_whole(name, tmp_path):
         x = torch.rand(2, 3, 32, 32, generator=generator)
         with torch.no_grad():
             assert torch.equal(loaded.model(x), model.eval()(x))
+
+
+def test_weights_that_are_numbers_of_16_bits_take_half_the_file_and_are_float32_again(tmp_path, path, model):
+    """Without a loss: what the file gives back is the rounded model, bit for bit."""
+    short = rounded(model)
+    assert fingerprint(short) != fingerprint(model), "rounding makes another classifier"
+    save(tmp_path / "short.safetensors", short, SPEC, DETAILS)
+    assert (tmp_path / "short.safetensors").stat().st_size < 0.6 * path.stat().st_size
+    loaded = load(tmp_path / "short.safetensors")
+    assert loaded.fingerprint == fingerprint(short)
+    assert {p.dtype for p in loaded.model.parameters()} == {torch.float32}
+    x = torch.rand(5, 1, 8, 8)
+    with torch.no_grad():
+        assert torch.equal(loaded.model(x), short.eval()(x))
+    save(tmp_path / "again.safetensors", loaded.model, SPEC, DETAILS)
+    assert (tmp_path / "again.safetensors").read_bytes() == (tmp_path / "short.safetensors").read_bytes()
+
+
+def test_one_weight_of_more_bits_keeps_all_in_full(tmp_path, path, model):
+    short = rounded(model)
+    next(short.parameters()).data.view(-1)[0] = 1 / 3
+    save(tmp_path / "m.safetensors", short, SPEC, DETAILS)
+    assert (tmp_path / "m.safetensors").stat().st_size == path.stat().st_size
+    assert load(tmp_path / "m.safetensors").fingerprint == fingerprint(short)
+
+
+def test_a_model_of_two_precisions_keeps_both(tmp_path):
+    """Though all of its float32 numbers, biases of 0, are numbers of 16 bits."""
+    model = build(SPEC, seed=0).half()
+    for name, parameter in model.named_parameters():
+        if name.endswith("bias"):
+            parameter.data = torch.zeros_like(parameter, dtype=torch.float32)
+    save(tmp_path / "m.safetensors", model, SPEC, {})
+    assert load(tmp_path / "m.safetensors").fingerprint == fingerprint(model)
+
+
+def test_a_weight_beyond_16_bits_is_not_rounded(model):
+    next(model.parameters()).data.view(-1)[0] = 1e6
+    with pytest.raises(InputError, match="beyond those of 16 bits; keep the weights as they are"):
+        rounded(model)
 
 
 def test_half_precision_and_channels_last_models_come_back_as_the_same_function(tmp_path):
