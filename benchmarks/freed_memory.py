@@ -16,6 +16,7 @@ from statistics import median
 import torch
 
 import smoothcert as sc
+from smoothcert.core.freed_memory import OF_THE_USER
 from smoothcert.models import Architecture, build
 from smoothcert.training.objectives import PGD, Consistency
 
@@ -55,8 +56,8 @@ WORK = {"certify": certifying, "train": training}
 
 
 def of_case(case: str, kept: bool) -> tuple[float, int]:
-    """Rate and page faults, in thousands, of a process of its own."""
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("MALLOC_", "GLIBC_"))}
+    """Rate and page faults of a process of its own."""
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(OF_THE_USER)}
     extra = {} if kept else {"GLIBC_TUNABLES": ""}
     command = [sys.executable, __file__, "--case", case]
     done = subprocess.run(command, env=environment | extra, capture_output=True, text=True, check=True)

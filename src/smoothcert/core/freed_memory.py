@@ -16,14 +16,14 @@ _TRIM_THRESHOLD, _TOP_PAD, _MMAP_MAX = -1, -2, -4  # of mallopt, see malloc.h
 SETTINGS = ((_MMAP_MAX, 0), (_TRIM_THRESHOLD, 2**28), (_TOP_PAD, 2**24))
 """No piece is mapped by itself; what is free at the end of the heap goes back only above 256 MB."""
 
-OF_THE_USER = ("GLIBC_TUNABLES", "MALLOC_MMAP_MAX_", "MALLOC_MMAP_THRESHOLD_", "MALLOC_TRIM_THRESHOLD_")
-"""Environment variables by which somebody has decided otherwise."""
+OF_THE_USER = ("GLIBC_TUNABLES", "MALLOC_")
+"""How environment variables begin by which somebody has decided otherwise."""
 
 
 @cache
 def keep_freed_memory() -> bool:
     """Keep it, for the rest of this process; whether that was done: elsewhere than with glibc nothing is changed."""
-    if not sys.platform.startswith("linux") or any(name in os.environ for name in OF_THE_USER):
+    if not sys.platform.startswith("linux") or any(name.startswith(OF_THE_USER) for name in os.environ):
         return False
     try:
         mallopt = ctypes.CDLL(None).mallopt
