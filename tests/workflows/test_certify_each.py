@@ -231,3 +231,15 @@ def test_an_ensemble_file_brings_its_own_aggregation_and_what_was_held_out(membe
     held = sc.datasets.Subset(start=21, limit=2)
     with pytest.raises(sc.InputError, match="were held out to make the ensemble"):
         sc.certify_each(tmp_path / "two.json", "digits", out=tmp_path / "held", subset=held, **FEW)
+
+
+def test_members_made_by_a_file_of_your_own_need_not_say_how_many_classes_they_have(tmp_path: Path) -> None:
+    code = "import torch\n\ndef net():\n    return torch.nn.Sequential(torch.nn.Flatten(), torch.nn.Linear(64, 10))\n"
+    files = [tmp_path / name for name in ("one.py", "other.py")]
+    for seed, file in enumerate(files):
+        file.write_text(code.replace("    return", f"    torch.manual_seed({seed})\n    return"))
+    models = [f"{file}:net" for file in files]
+    found = sc.certify_each(models, "digits", out=tmp_path / "each", subset=SUBSET, **FEW)
+    alone = sc.certify(models[1], "digits", out=tmp_path / "alone", subset=SUBSET, batch_size=128, **FEW)
+    assert list(found) == ["member-1", "member-2", "soft-voting-2"]
+    assert votes(found["member-2"]) == votes(alone)

@@ -157,7 +157,8 @@ class _Pass:
     def plan(self, named: Named, subset: Subset, calibration: str | None, out: Path, command: str) -> None:
         """Begin the run of a classifier, or go on with it."""
         smoothed = self._alone(named.checkpoint.model)  # dropped at once: what it is compiled to would fill the memory
-        about = replace(open_model(named.checkpoint).about, files=named.file_names, calibration=calibration)
+        opened = open_model(named.checkpoint, example=self._data.tensors([0]))
+        about = replace(opened.about, files=named.file_names, calibration=calibration)
         config = run_config(smoothed, self._procedure, self._data, subset, about, check=False)
         run = Run.start(out / named.name, config, command=command)
         run.data = self._data
