@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from smoothcert.models.ensembles import EarlyExit as EarlyExit
     from smoothcert.models.ensembles import HardVoting as HardVoting
     from smoothcert.models.ensembles import MaxMargin as MaxMargin
+    from smoothcert.models.ensembles import Mirrored as Mirrored
     from smoothcert.models.ensembles import SoftmaxVoting as SoftmaxVoting
     from smoothcert.models.ensembles import SoftVoting as SoftVoting
     from smoothcert.models.ensembles import minimum_variance_weights as minimum_variance_weights
@@ -110,6 +111,7 @@ _HOMES = {
         "EarlyExit",
         "HardVoting",
         "MaxMargin",
+        "Mirrored",
         "SoftVoting",
         "SoftmaxVoting",
         "minimum_variance_weights",

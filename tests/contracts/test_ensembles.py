@@ -21,6 +21,7 @@ from smoothcert.models.ensembles import (
     Ensemble,
     HardVoting,
     MaxMargin,
+    Mirrored,
     SoftmaxVoting,
     SoftVoting,
 )
@@ -39,9 +40,12 @@ CASES: dict[str, Make] = {
     "early-exit": lambda members: EarlyExit(members, [4, 3, 2, 1][: len(members)], threshold=0.4),
     "max-margin": MaxMargin,
     "denoised": lambda members: Denoised(nn.Identity(), members[0]),
+    "mirrored": lambda members: Mirrored(members[0]),
 }
 every = pytest.mark.parametrize("make", CASES.values(), ids=CASES)
-ensembles = pytest.mark.parametrize("make", [m for n, m in CASES.items() if n != "denoised"], ids=list(CASES)[:-1])
+SINGLE = ("denoised", "mirrored")  # one classifier, seen otherwise
+several = {name: make for name, make in CASES.items() if name not in SINGLE}
+ensembles = pytest.mark.parametrize("make", several.values(), ids=several)
 
 
 @pytest.fixture(scope="module")
@@ -130,6 +134,7 @@ def test_fingerprints_tell_apart_what_decides(members: list[nn.Module]) -> None:
         HardVoting(members), MaxMargin(members), Consensus(members, k=2), Consensus(members, k=3),
         Consensus([b, a, c, d], k=2), EarlyExit(members), EarlyExit(members, [1, 2, 3, 4]),
         EarlyExit(members, threshold=0.9), EarlyExit(members, a=0.01), Denoised(nn.Identity(), a),
+        Mirrored(a), SoftVoting([a, Mirrored(a)]),
     ]  # fmt: skip
     found = [fingerprint(model) for model in models]
     assert None not in found
@@ -142,7 +147,7 @@ REPLAYED = [
     for backend in BACKENDS
     if installed(backend) and backend != "compile"  # which takes a minute; see tests/ensembles/test_adaptive.py
     for name, make in CASES.items()
-    if name != "denoised" and (backend == "eager" or name in ("soft-voting", "consensus", "early-exit"))
+    if name != "denoised" and (backend == "eager" or name in ("soft-voting", "consensus", "early-exit", "mirrored"))
 ]
 
 
@@ -182,7 +187,19 @@ def test_refusals(members: list[nn.Module]) -> None:
         (lambda: EarlyExit(members, threshold=0), "threshold must be above 0"),
         (lambda: EarlyExit(members, a=1), "a must be from 0"),
         (lambda: Denoised.of(members), "the denoiser and the classifier, got 4"),
+        (lambda: Mirrored.of(members), "must be 1, the classifier, got 4"),
+        (lambda: Mirrored(nn.Linear(3, 2))(torch.rand(5, 3)), r"only images \(B, C, H, W\) have a mirror image"),
         (lambda: SoftVoting([nn.Linear(3, 2), nn.Linear(3, 4)])(torch.rand(5, 3)), "answer for the same classes"),
     ]:
         with pytest.raises(InputError, match=words):
             make()  # type: ignore[no-untyped-call]
+
+
+def test_both_views_of_an_image_make_a_classifier_that_no_mirror_changes(members: list[nn.Module], x: Tensor) -> None:
+    net = members[0]
+    both = SoftVoting([net, Mirrored(net)])
+    with torch.no_grad():
+        assert torch.equal(Mirrored(net)(x), net(x.flip(-1)))
+        assert torch.equal(Mirrored(Mirrored(net))(x), net(x))
+        assert torch.allclose(both(x), both(x.flip(-1)), atol=1e-5)
+        assert not torch.equal(net(x).argmax(1), net(x.flip(-1)).argmax(1)), "else this test would show nothing"

@@ -1,6 +1,7 @@
 """Training: the only loop, what it can be resumed from, and what it may be told."""
 
 from smoothcert.training.augment import Augment
+from smoothcert.training.discard import Discard
 from smoothcert.training.ds2 import DS2
 from smoothcert.training.folder import Folder
 from smoothcert.training.group import Group, launched
@@ -17,6 +18,7 @@ __all__ = [
     "Augment",
     "Constant",
     "Cosine",
+    "Discard",
     "Epoch",
     "Folder",
     "Group",

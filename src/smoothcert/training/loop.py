@@ -12,6 +12,7 @@ from torch.utils.data import DataLoader
 from smoothcert.core.errors import InputError
 from smoothcert.training.augment import Augment
 from smoothcert.training.data import Data
+from smoothcert.training.discard import Discard
 from smoothcert.training.ds2 import DS2
 from smoothcert.training.objectives import Objective
 from smoothcert.training.optimizer import OptimizerOf
@@ -41,6 +42,7 @@ def train(
     mixed_precision: bool | None = None,
     seed: int = 0,
     ds2: DS2 | None = None,
+    discard: Discard | None = None,
     ema: float | None = None,
     validation: Data | None = None,
     state: Path | None = None,
@@ -79,6 +81,7 @@ def train(
             and slower without.
         seed: of all randomness here. The first weights are the caller's.
         ds2: gives each input a strength of the noise of its own, that grows or shrinks while training goes on.
+        discard: leaves out, from some epoch on, inputs that the model gets wrong under noise.
         ema: the decay of a moving average of the weights, such as 0.999, which the model has in the end.
         validation: data whose accuracy under noise is told after every epoch; the same noise every time.
         state: a file to keep the state in, after every epoch (at most every 10 seconds) and every `save_every` seconds.
@@ -101,6 +104,7 @@ def train(
         mixed_precision=mixed_precision,
         seed=seed,
         ds2=ds2,
+        discard=discard,
         ema=ema,
         **given,  # type: ignore[arg-type]
     )

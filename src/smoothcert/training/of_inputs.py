@@ -1,9 +1,9 @@
-"""What training keeps of each input from epoch to epoch: the strength of its noise, the direction of its attack."""
+"""What training keeps of each input from epoch to epoch: its noise, the direction of its attack, how it is answered."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 
 import torch
@@ -13,21 +13,31 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
 from smoothcert.training.augment import Augment
 from smoothcert.training.data import TrainingData
+from smoothcert.training.discard import Discard
+from smoothcert.training.group import Group
 from smoothcert.training.objectives import Objective
 from smoothcert.training.settings import Settings
 
 MOST_BYTES = 2**34
 """Of directions: they are as large as the inputs, in 16 bits."""
 
+ROWS = 256
+"""Noisy copies per call, to see which inputs are hard."""
+
+UNKNOWN = -1.0
+"""In place of a share of answers."""
+
 
 class OfInputs:
-    """Nothing, unless the settings have `ds2`, or the objective an attack that goes on from epoch to epoch."""
+    """Nothing, unless the settings have `ds2` or `discard`, or the objective an attack that is carried on."""
 
     def __init__(self, objective: Objective, settings: Settings, data: TrainingData, device: torch.device) -> None:
-        self._settings = settings
+        self._settings, self._size = settings, len(data)
         self.kept: dict[str, Tensor] = {}  # by name, (N, ...)
         if settings.ds2 is not None:
             self.kept["strengths"] = settings.ds2.first(objective, len(data), device)
+        if settings.discard is not None:
+            self.kept["answers"] = torch.full((len(data),), UNKNOWN, device=device)
         if objective.carries:
             self.kept["directions"] = _no_directions(settings, data, device)
 
@@ -53,6 +63,32 @@ class OfInputs:
         directions = kept[rows].float()
         yield objective.carrying(directions)
         kept[rows] = directions.to(kept.dtype)
+
+    def left(self, epoch: int, group: Group, judge: Callable[[Discard, Tensor, int], Tensor]) -> Tensor:
+        """Which inputs an epoch is about, (N,): all, until hard ones are left out.
+
+        `judge` tells how often the model answers some rows with their labels, given the number of that part; processes
+        share the parts.
+        """
+        discard = self._settings.discard
+        if discard is None or epoch < discard.start:
+            return torch.ones(self._size, dtype=torch.bool)
+        answers = self.kept["answers"]
+        if bool((answers == UNKNOWN).any()):
+            parts = torch.split(torch.arange(self._size), max(1, ROWS // discard.draws))
+            found = torch.zeros_like(answers)
+            for number in range(group.rank, len(parts), group.size):
+                found[parts[number]] = judge(discard, parts[number], number)
+            if group.size > 1:
+                group.add_up([found])
+            answers.copy_(found)
+        left = (answers >= discard.below).cpu()
+        if not bool(left.any()):
+            raise InputError(
+                f"discard would leave no input: after {epoch} epochs the model gives no input its label in "
+                f"{discard.below:g} of its answers; raise start of discard, lower below, or go on with a trained model"
+            )
+        return left
 
     def shares(self, rows: Tensor, mine: Tensor) -> list[Tensor]:
         """What is kept of `rows` where it is this process that knows it, zeros elsewhere: processes add them up."""

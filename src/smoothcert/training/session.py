@@ -21,6 +21,7 @@ from smoothcert.core.randomness import generator
 from smoothcert.training import optimizer as optimizers
 from smoothcert.training.averaging import MovingAverage, averaged
 from smoothcert.training.data import Data, TrainingData, check_label, training_data
+from smoothcert.training.discard import Discard
 from smoothcert.training.group import Group
 from smoothcert.training.objectives import Objective
 from smoothcert.training.of_inputs import OfInputs
@@ -125,7 +126,9 @@ class Session:
         """The rest of the epoch under way."""
         position, settings = self.position, self.settings
         order = torch.randperm(len(self.data), generator=generator(settings.seed, "train", "order", position.epoch))
+        order = order[self.of_inputs.left(position.epoch, self.group, self._answers)[order]]
         batches = torch.split(order, sizes(len(order), settings.batch_size))
+        self.steps = len(batches)
         self.model.train()
         began, before = time.perf_counter(), position.seconds
         since, taken = began, 0  # the last look
@@ -139,7 +142,7 @@ class Session:
                     self._save()
                 since, taken = time.perf_counter(), 0
         unsaved = self._look(since, taken)
-        epoch = self._finish(before + time.perf_counter() - began)
+        epoch = self._finish(len(order), before + time.perf_counter() - began)
         if unsaved >= min(save_every, SHORT) or epoch.number == epoch.epochs:
             self._save()
         return epoch
@@ -150,7 +153,13 @@ class Session:
             self.model.load_state_dict(self.average.tensors)
         self.model.eval()
 
-    def _finish(self, seconds: float) -> Epoch:
+    def _answers(self, discard: Discard, rows: Tensor, number: int) -> Tensor:
+        """How often the model answers inputs with their labels under noise, (B,)."""
+        with self._chance(("discard", number)), torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
+            stream = generator(self.settings.seed, "train", "discard", number, self.device)
+            return discard.answers(self.objective, self.model, *self._batch(rows), stream)
+
+    def _finish(self, inputs: int, seconds: float) -> Epoch:
         """Close the epoch: its means, and how good the model is under noise."""
         position, settings = self.position, self.settings
         accuracy = None
@@ -158,7 +167,7 @@ class Session:
             noise, scores = self.objective.noise, self.objective.scores
             with averaged(self.model, self.average), self._chance(("validate", position.epoch)):
                 accuracy = noisy_accuracy(self.model, self.validation, noise, seed=settings.seed, scores=scores)
-        terms = {name: total / len(self.data) for name, total in position.sums.items()}
+        terms = {name: total / inputs for name, total in position.sums.items()}
         lr = float(self.optimizer.param_groups[0]["lr"])
         epoch = Epoch(position.epoch + 1, settings.epochs, sum(terms.values()), terms, accuracy, lr, seconds)
         self.position = Position(epoch=position.epoch + 1, steps=position.steps, history=[*position.history, epoch])

@@ -8,6 +8,7 @@ from typing import Any
 
 from smoothcert.core.errors import InputError
 from smoothcert.training.augment import Augment
+from smoothcert.training.discard import Discard
 from smoothcert.training.ds2 import DS2
 from smoothcert.training.schedules import OneCycle, Schedule
 
@@ -28,6 +29,7 @@ class Settings:
     mixed_precision: bool | None = None
     seed: int = 0
     ds2: DS2 | None = None
+    discard: Discard | None = None
     ema: float | None = None
 
     def __post_init__(self) -> None:
@@ -52,10 +54,12 @@ class Settings:
             raise InputError(f"ema must lie in (0, 1), as 0.999 does, got {self.ema}")
         if self.mixed_precision not in (None, True, False):
             raise InputError(f"mixed_precision must be true or false, got {self.mixed_precision!r}")
-        if self.ds2 is not None and self.ds2.start >= self.epochs:
-            raise InputError(
-                f"ds2 would start after {self.ds2.start} epochs, and there are {self.epochs}; lower the start of ds2"
-            )
+        for name, late in {"ds2": self.ds2, "discard": self.discard}.items():
+            if late is not None and late.start >= self.epochs:
+                raise InputError(
+                    f"{name} would start after {late.start} epochs, and there are {self.epochs}; "
+                    f"lower the start of {name}"
+                )
 
     @property
     def rows(self) -> int:
@@ -68,5 +72,5 @@ class Settings:
         return {
             name: value
             for name, value in values.items()
-            if value is not None or name not in ("mixed_precision", "ds2", "ema")
+            if value is not None or name not in ("mixed_precision", "ds2", "discard", "ema")
         }

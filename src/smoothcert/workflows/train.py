@@ -18,7 +18,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.model import evaluating
 from smoothcert.datasets import Dataset
 from smoothcert.models import Architecture
-from smoothcert.training import DS2, Augment, Epoch, Folder, Group, Session, Settings, hold_out, run
+from smoothcert.training import DS2, Augment, Discard, Epoch, Folder, Group, Session, Settings, hold_out, run
 from smoothcert.training.averaging import averaged
 from smoothcert.training.events import write_events
 from smoothcert.training.recipes import Recipe
@@ -67,6 +67,7 @@ def settings_of(recipe: Recipe, seed: int) -> Settings:
         mixed_precision=recipe.mixed_precision,
         seed=seed,
         ds2=None if recipe.ds2 is None else made(DS2, recipe.ds2),
+        discard=None if recipe.discard is None else made(Discard, recipe.discard),
         ema=recipe.ema,
     )
 

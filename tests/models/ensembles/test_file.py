@@ -25,7 +25,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.mark.parametrize("name", [name for name in AGGREGATIONS if name != "denoised"])
+@pytest.mark.parametrize("name", [name for name in AGGREGATIONS if name not in ("denoised", "mirrored")])
 def test_round_trip(name: str, checkpoints: list[Path], tmp_path: Path) -> None:
     path = tmp_path / "ensemble.json"
     made = save(path, name, checkpoints, OPTIONS[name], {"seed": 7})
@@ -76,6 +76,19 @@ def test_several_models_vote_softly(checkpoints: list[Path], tmp_path: Path) -> 
         == load_model(str(checkpoints[0])).fingerprint
     )
     assert load_model(checkpoints[::-1]).fingerprint != together.fingerprint
+
+
+def test_mirrored_is_a_member_beside_the_network_itself(checkpoints: list[Path], tmp_path: Path) -> None:
+    mirrored = tmp_path / "mirrored.json"
+    assert save(mirrored, "mirrored", checkpoints[:1]).details["noise"]["sigma"] == 0.5
+    both = save(tmp_path / "both.json", "soft-voting", [checkpoints[0], mirrored])
+    found, x = load_model(tmp_path / "both.json"), torch.rand(3, 1, 8, 8)
+    assert found.fingerprint == both.fingerprint
+    with torch.no_grad():
+        assert torch.allclose(
+            found.model(x), (load(checkpoints[0]).model(x) + found.model.members[1](x)) / 2, atol=1e-6
+        )
+        assert torch.equal(found.model.members[1](x), load(checkpoints[0]).model(x.flip(-1)))
 
 
 def test_denoised_and_nested(checkpoints: list[Path], tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from smoothcert.models.ensembles.minimum_variance import (
     minimum_variance_weights,
     minimum_variance_weights_per_input,
 )
+from smoothcert.models.ensembles.mirrored import Mirrored
 from smoothcert.models.ensembles.ranking import Ranking, rank
 from smoothcert.models.ensembles.sampling import refuse_overlap
 from smoothcert.models.ensembles.side_by_side import SideBySide
@@ -30,6 +31,7 @@ __all__ = [
     "HardVoting",
     "MaxMargin",
     "Member",
+    "Mirrored",
     "Ranking",
     "SideBySide",
     "SoftVoting",

@@ -38,7 +38,7 @@ _IMAGES: dict[str, dict[str, Any]] = {
     "imagenet": {"crop": 16, "flip": True, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
 }
 # Of these a short schedule would be that of another method again.
-_LONG = ("macer-150", "macer-440", "gaussian-440", "gaussian-400", "smoothadv-t10", "macer-tune")
+_LONG = ("macer-150", "macer-440", "gaussian-440", "gaussian-400", "smoothadv-t10", "macer-tune", "consistency-easy")
 _FAST = {
     ("mnist", "lenet"): (16, 1e-4),
     ("mnist-binary", "lenet"): (16, 1e-4),

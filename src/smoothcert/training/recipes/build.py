@@ -13,14 +13,26 @@ from smoothcert import models
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import Registry
 from smoothcert.noise import NOISES, Gaussian, Noise
-from smoothcert.training import DS2, SCHEDULES, Schedule
+from smoothcert.training import DS2, SCHEDULES, Discard, Schedule
 from smoothcert.training.objectives import ATTACKS, OBJECTIVES, Objective
 from smoothcert.training.optimizer import OptimizerOf
 from smoothcert.training.recipes import Recipe
 
 T = TypeVar("T")
 # What names a recipe or says where it is from, and what other options are for.
-_FIXED = {"name", "data", "source", "published_acr", "published_in", "objective", "schedule", "ds2", "noise", "tunes"}
+_FIXED = {
+    "name",
+    "data",
+    "source",
+    "published_acr",
+    "published_in",
+    "objective",
+    "schedule",
+    "ds2",
+    "discard",
+    "noise",
+    "tunes",
+}
 
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
@@ -148,8 +160,7 @@ def _keys(values: Mapping[str, Any]) -> set[str]:
         kinds["objective.attack"] = ATTACKS.find(values["objective"]["attack"]["name"])
     if values.get("noise"):
         kinds["noise"] = NOISES.find(values["noise"]["name"])
-    if values.get("ds2"):
-        kinds["ds2"] = DS2
+    kinds |= {name: kind for name, kind in {"ds2": DS2, "discard": Discard}.items() if values.get(name)}
     for prefix, kind in kinds.items():
         keys |= {
             f"{prefix}.{f.name}"

@@ -68,6 +68,7 @@ class Recipe:
     affine: float = 0.0  # how far the entries of a random linear map of the image may be from the identity
     elastic: float = 0.0  # pixels that points of the image may be moved by
     mixed_precision: bool | None = None  # bfloat16; None: on a GPU that has it
+    discard: Mapping[str, Any] | None = None  # hard inputs are left out: the fields of that class
     tunes: str | None = None  # the recipe whose model it goes on with
 
     @property
@@ -107,7 +108,7 @@ class Recipe:
     def to_json(self) -> dict[str, Any]:
         """All fields, JSON-able; those that few recipes have, where they have them."""
         values = {key: list(v) if isinstance(v, tuple) else v for key, v in dataclasses.asdict(self).items()}
-        rare = {field.name: field.default for field in dataclasses.fields(self)[-8:]}
+        rare = {field.name: field.default for field in dataclasses.fields(self)[-9:]}
         return {key: value for key, value in values.items() if key not in rare or value != rare[key]}
 
     @classmethod
