@@ -87,9 +87,10 @@ def test_the_loss_of_an_epoch_is_the_mean_over_what_is_left() -> None:
 def test_progress_ends_at_the_last_step() -> None:
     told = list[tuple[int, int]]()
     train(
-        Sure(), data(), Gaussian(NOISE), epochs=2, batch_size=8, lr=1e-6, discard=Discard(start=1, below=0.9),
+        Sure(), data(), Gaussian(NOISE), epochs=2, batch_size=8, lr=1e-6, discard=Discard(start=1, below=0.9, draws=64),
         on_epoch=lambda _epoch: None, on_step=lambda done, total: told.append((done, total)),
     )  # fmt: skip
+    assert told[4:12].count((4, 8)) == 8, "and is told while inputs are judged, in 8 parts"
     shares = [done / total for done, total in told]
     assert shares == sorted(shares)
     assert shares[-1] == 1
@@ -99,10 +100,10 @@ def test_progress_ends_at_the_last_step() -> None:
 def test_processes_share_the_judging(rank: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """By parts of 4 rows (256 copies of 64 draws): this process knows every second part, the others are zeros."""
     whole = session(Discard(start=0, draws=64))
-    whole.of_inputs.left(0, Group(0, 1), whole._answers)
+    whole.of_inputs.left(0, Group(0, 1), whole._answers, lambda: None)
     one, given = session(Discard(start=0, draws=64)), list[Tensor]()
     monkeypatch.setattr(Group, "add_up", lambda _, tensors: given.extend(one.clone() for one in tensors))
-    one.of_inputs.left(0, Group(rank, 2), one._answers)
+    one.of_inputs.left(0, Group(rank, 2), one._answers, lambda: None)
     mine = torch.arange(30) // 4 % 2 == rank
     assert torch.equal(given[0], torch.where(mine, whole.of_inputs.kept["answers"], 0.0))
 
@@ -163,6 +164,9 @@ def test_a_training_that_was_stopped_ends_the_same(cut: int, tmp_path: Path) -> 
 def test_the_recipe_goes_on_with_a_trained_model_and_can_be_changed(tmp_path: Path) -> None:
     recipe = find("cifar10-resnet20-consistency-easy-0.50")
     assert recipe.tunes == "cifar10-resnet20-consistency-0.50"
+    fast = find("cifar10-resnet20-consistency-easy-0.50-fast")
+    assert fast.tunes == "cifar10-resnet20-consistency-0.50-fast"
+    assert (fast.epochs, fast.lr, fast.discard) == (recipe.epochs, recipe.lr, recipe.discard)
     assert recipe.discard == {"start": 0, "below": 0.5, "draws": 8}
     other = change(recipe, ["discard.below=0.3", "discard.start=2"])
     assert other.discard == {"start": 2, "below": 0.3, "draws": 8}

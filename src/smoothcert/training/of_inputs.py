@@ -64,11 +64,13 @@ class OfInputs:
         yield objective.carrying(directions)
         kept[rows] = directions.to(kept.dtype)
 
-    def left(self, epoch: int, group: Group, judge: Callable[[Discard, Tensor, int], Tensor]) -> Tensor:
+    def left(
+        self, epoch: int, group: Group, judge: Callable[[Discard, Tensor, int], Tensor], say: Callable[[], None]
+    ) -> Tensor:
         """Which inputs an epoch is about, (N,): all, until hard ones are left out.
 
         `judge` tells how often the model answers some rows with their labels, given the number of that part; processes
-        share the parts.
+        share the parts. `say` is called after each: it may take minutes.
         """
         discard = self._settings.discard
         if discard is None or epoch < discard.start:
@@ -79,6 +81,7 @@ class OfInputs:
             found = torch.zeros_like(answers)
             for number in range(group.rank, len(parts), group.size):
                 found[parts[number]] = judge(discard, parts[number], number)
+                say()
             if group.size > 1:
                 group.add_up([found])
             answers.copy_(found)

@@ -126,7 +126,8 @@ class Session:
         """The rest of the epoch under way."""
         position, settings = self.position, self.settings
         order = torch.randperm(len(self.data), generator=generator(settings.seed, "train", "order", position.epoch))
-        order = order[self.of_inputs.left(position.epoch, self.group, self._answers)[order]]
+        now = (position.epoch * self.steps + position.step, settings.epochs * self.steps)
+        order = order[self.of_inputs.left(position.epoch, self.group, self._answers, lambda: on_step(*now))[order]]
         batches = torch.split(order, sizes(len(order), settings.batch_size))
         self.steps = len(batches)
         self.model.train()

@@ -167,8 +167,8 @@ def train_recipe(
 def _refuse_nothing_to_tune(recipe: Recipe, init: Path | None) -> None:
     if recipe.tunes is not None and init is None:
         raise InputError(
-            f"{recipe.name} goes on with a trained model; give it with --init, such as one of {recipe.tunes} or "
-            f"{recipe.tunes}-fast"
+            f"{recipe.name} goes on with a trained model; give it with --init, such as one of {recipe.tunes}"
+            + ("" if recipe.tunes.endswith("-fast") else f" or {recipe.tunes}-fast")
         )
 
 

@@ -38,7 +38,7 @@ _IMAGES: dict[str, dict[str, Any]] = {
     "imagenet": {"crop": 16, "flip": True, "mean": (0.485, 0.456, 0.406), "std": (0.229, 0.224, 0.225)},
 }
 # Of these a short schedule would be that of another method again.
-_LONG = ("macer-150", "macer-440", "gaussian-440", "gaussian-400", "smoothadv-t10", "macer-tune", "consistency-easy")
+_LONG = ("macer-150", "macer-440", "gaussian-440", "gaussian-400", "smoothadv-t10", "macer-tune")
 _FAST = {
     ("mnist", "lenet"): (16, 1e-4),
     ("mnist-binary", "lenet"): (16, 1e-4),
@@ -96,8 +96,12 @@ def _fast(recipe: Recipe, epochs: int, weight_decay: float) -> Recipe:
 
     Under the noise of sigma 1 on MNIST the loss rises again at the rate of the others, 0.1; there it is 0.03.
 
+    A recipe that goes on with a trained model is short already: it goes on with one of a short schedule.
+
     No ACR was published for these schedules, so none stands beside them.
     """
+    if recipe.tunes is not None:
+        return replace(recipe, name=f"{recipe.name}-fast", tunes=f"{recipe.tunes}-fast")
     objective = dict(recipe.objective)
     for key in ("warmup", "deferred_until"):
         if key in objective:
