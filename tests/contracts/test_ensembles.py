@@ -203,3 +203,10 @@ def test_both_views_of_an_image_make_a_classifier_that_no_mirror_changes(members
         assert torch.equal(Mirrored(Mirrored(net))(x), net(x))
         assert torch.allclose(both(x), both(x.flip(-1)), atol=1e-5)
         assert not torch.equal(net(x).argmax(1), net(x.flip(-1)).argmax(1)), "else this test would show nothing"
+
+
+def test_a_network_in_a_mirror_is_run_as_the_network_is(members: list[nn.Module], x: Tensor) -> None:
+    """Its batch norm is folded, and a backend builds it once."""
+    described = Smoothed(Mirrored(members[1]), CLASSES, Gaussian(0.25)).describe(x[:1].clamp(0, 1))["backend"]
+    assert described == Smoothed(members[1], CLASSES, Gaussian(0.25)).describe(x[:1].clamp(0, 1))["backend"]
+    assert described["folded"]

@@ -1,21 +1,22 @@
 """Hard inputs are left out of training: which ones, from when on, and the same however training is run."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from safetensors.torch import load_file
 from torch import Tensor, nn
 
 import smoothcert as sc
 from smoothcert.core.errors import InputError
 from smoothcert.noise import Gaussian as GaussianNoise
-from smoothcert.training import Discard, Group, Session, Settings, train
-from smoothcert.training.objectives import Consistency, Gaussian
-from smoothcert.training.recipes import find
+from smoothcert.training import DS2, Discard, Group, Session, Settings, train
+from smoothcert.training.objectives import Consistency, Denoising, Gaussian
+from smoothcert.training.recipes import RECIPES, find
 from smoothcert.training.recipes.build import change
+from smoothcert.workflows.train import _refuse_nothing_to_tune
 
 NOISE = GaussianNoise(0.1)
 FAR, CLOSE, WRONG = 0.5, 0.02, -0.5  # distances from the border of `sure`; the label of what is wrong is the other one
@@ -115,6 +116,7 @@ def test_processes_share_the_judging(rank: int, monkeypatch: pytest.MonkeyPatch)
         (lambda: Discard(draws=0), "start and draws of discard must be whole numbers"),
         (lambda: Discard(below=0), r"below of discard must lie in \(0, 1\], as 0.5 does, got 0"),
         (lambda: Discard(below=float("nan")), "below of discard must lie"),
+        (lambda: Settings(3, discard=0.5), r"discard must be one of smoothcert.training, such as Discard\(start=10\)"),
         (lambda: Settings(3, discard=Discard(start=3)), "discard would start after 3 epochs, and there are 3; lower"),
     ],
 )
@@ -131,34 +133,57 @@ def test_an_untrained_model_that_gets_everything_wrong_is_refused() -> None:
         one.run_epoch(1e9, lambda _done, _total: None)
 
 
-@pytest.mark.parametrize("cut", [1, 2])
-def test_a_training_that_was_stopped_ends_the_same(cut: int, tmp_path: Path) -> None:
-    """Stopped after the first and after the second epoch, on both sides of the judging."""
+@pytest.mark.parametrize("more", [{}, {"ema": 0.9}, {"ds2": DS2(start=1, lr=0.01)}], ids=["", "ema", "ds2"])
+def test_a_training_that_was_stopped_anywhere_ends_the_same(
+    more: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Stopped at each call of `on_step`: within epochs, before the judging, in it and after it."""
+    monkeypatch.setattr("smoothcert.training.session.LOOK_SECONDS", 1e-9)  # a state after every step
 
-    def training(state: Path, stop: int | None) -> nn.Module:
+    def training(state: Path | None, stop: int | None) -> tuple[nn.Module, list[Any], int]:
         with torch.random.fork_rng():
             torch.manual_seed(0)
-            net = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Linear(8, 2))
+            net = nn.Sequential(nn.Linear(2, 8), nn.BatchNorm1d(8), nn.ReLU(), nn.Dropout(0.2), nn.Linear(8, 2))
+        calls, history = 0, list[Any]()
 
-        def on_epoch(epoch: Any) -> None:
-            if epoch.number == stop:
+        def on_step(_done: int, _total: int) -> None:
+            nonlocal calls
+            calls += 1
+            if calls == stop:
                 raise KeyboardInterrupt
 
-        x, y = data()
-        y = (x[:, 0] > 0.4).long()
-        train(
-            net, (x, y), Consistency(NOISE), epochs=4, batch_size=8, discard=Discard(start=1, below=0.9), state=state,
-            on_epoch=on_epoch, save_every=0.0,
-        )  # fmt: skip
-        return net
+        x, _ = data()
+        with suppress(KeyboardInterrupt):
+            history = train(
+                net, (x, (x[:, 0] > 0.4).long()), Consistency(NOISE), epochs=3, batch_size=8, chunk=4, state=state,
+                discard=Discard(start=1, below=0.6, draws=64), on_epoch=lambda _epoch: None, on_step=on_step,
+                save_every=0.0, **more,
+            )  # fmt: skip
+        return net, [(epoch.loss, epoch.terms) for epoch in history], calls
 
-    whole = training(tmp_path / "whole.safetensors", None)
-    with pytest.raises(KeyboardInterrupt):
-        training(tmp_path / "cut.safetensors", cut)
-    assert (load_file(tmp_path / "cut.safetensors")["answers"] >= 0).all() == (cut == 2)
-    again = training(tmp_path / "cut.safetensors", None)
-    for one, other in zip(whole.parameters(), again.parameters(), strict=True):
-        assert torch.equal(one, other)
+    whole, history, calls = training(None, None)
+    assert len(history) == 3
+    for stop in range(1, calls):
+        state = tmp_path / f"{stop}.safetensors"
+        training(state, stop)
+        again, found, _ = training(state, None)
+        assert found == history, f"stopped at call {stop}"
+        for name, value in again.state_dict().items():
+            assert torch.equal(value, whole.state_dict()[name]), f"stopped at call {stop}"
+
+
+def test_a_denoiser_is_refused_at_the_door() -> None:
+    settings = Settings(2, batch_size=8, discard=Discard(start=1))
+    with pytest.raises(InputError, match="denoising without a classifier answers none; leave discard out"):
+        Session(nn.Sequential(nn.Linear(2, 2)), data(), Denoising(NOISE), settings, None, None)
+
+
+def test_every_recipe_goes_on_with_one_that_there_is() -> None:
+    for recipe in RECIPES.values():
+        assert recipe.tunes is None or recipe.tunes in RECIPES, recipe.name
+    with pytest.raises(InputError) as refusal:
+        _refuse_nothing_to_tune(find("cifar10-resnet110-consistency-easy-0.50"), None)
+    assert str(refusal.value).endswith("such as one of cifar10-resnet110-consistency-0.50")
 
 
 def test_the_recipe_goes_on_with_a_trained_model_and_can_be_changed(tmp_path: Path) -> None:

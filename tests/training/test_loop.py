@@ -289,7 +289,7 @@ def test_emulated_bfloat16_is_not_taken(monkeypatch: pytest.MonkeyPatch) -> None
     one = Session(model(), data(), Gaussian(GaussianNoise(0.5)), Settings(1), None, None)
     one.device = torch.device("cuda")
     monkeypatch.setattr(torch.cuda, "is_bf16_supported", lambda including_emulation=True: including_emulation)
-    assert not one._mixed()
+    assert not one.settings.mixed_on(one.device)
 
 
 def test_validation_is_accuracy_under_the_same_noise_every_epoch() -> None:

@@ -1,5 +1,6 @@
 """`certify --each`: what every classifier gets is what it gets alone, to the last vote."""
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -243,3 +244,17 @@ def test_members_made_by_a_file_of_your_own_need_not_say_how_many_classes_they_h
     alone = sc.certify(models[1], "digits", out=tmp_path / "alone", subset=SUBSET, batch_size=128, **FEW)
     assert list(found) == ["member-1", "member-2", "soft-voting-2"]
     assert votes(found["member-2"]) == votes(alone)
+
+
+def test_a_member_that_is_an_ensemble_is_asked_as_one(members: list[Path], tmp_path: Path) -> None:
+    ensembles.save(tmp_path / "mirrored.json", "mirrored", members[:1])
+    ensembles.save(tmp_path / "voting.json", "soft-voting", members[1:])
+    models = [members[0], tmp_path / "mirrored.json", tmp_path / "voting.json"]
+    found = sc.certify_each(models, "digits", out=tmp_path / "each", subset=SUBSET, **FEW)
+    for name, several in {"member-2": models[1], "soft-voting-3": models}.items():
+        size = found[name].config.batch_size
+        alone = sc.certify(several, "digits", out=tmp_path / name, subset=SUBSET, batch_size=size, **FEW)
+        assert votes(found[name]) == votes(alone)
+    together = json.loads((found["soft-voting-3"].path / "asked.json").read_text())
+    assert together == json.loads((tmp_path / "soft-voting-3" / "asked.json").read_text())
+    assert together["cost"].startswith("3.00 of 3 members")

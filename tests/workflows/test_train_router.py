@@ -81,4 +81,9 @@ def test_neighbours_decide_by_what_is_at_stake() -> None:
 def test_what_is_no_router_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="two strengths or more, got 1"):
         train_router("mnist-lenet-consistency-0.50-fast", {0.5: Plane(0.9)}, out=tmp_path / "a")
+    easy = "cifar10-resnet20-consistency-easy-0.50"
+    with pytest.raises(
+        InputError, match=f"{easy} goes on with a trained model, and a router is trained from the start"
+    ):
+        train_router(easy, {0.25: Plane(0.9), 0.5: Plane(0.9)}, out=tmp_path / "a")
     assert not (tmp_path / "a").exists()

@@ -16,9 +16,10 @@ from smoothcert.training.objectives import Objective
 class Discard:
     """From epoch `start` on, training inputs whose label has less than `below` of the answers under noise are left out.
 
-    An input that cannot be certified adds nothing to the ACR, however close it comes; a small network that is spared it
-    certifies the others farther. So the ACR rises and accuracy falls, which Sun et al. show to warn of the ACR: look
-    at both. Departures: inputs are judged once, from few draws, and those that stay are not weighed by their radius.
+    An input that is not certified adds nothing to the ACR, however close it comes; a small network that is spared such
+    inputs certifies the others farther. So the ACR rises and accuracy falls, which Sun et al. show to warn of the ACR:
+    look at both. Departures: inputs are judged from few draws, those that stay are neither weighed by their radius nor
+    attacked. With `ds2` inputs are judged under the noise of the objective, with `ema` by the averaged weights.
 
     Args:
         start: epochs with all inputs first; 0 if training goes on with a model that can judge them.

@@ -37,6 +37,11 @@ class OfInputs:
         if settings.ds2 is not None:
             self.kept["strengths"] = settings.ds2.first(objective, len(data), device)
         if settings.discard is not None:
+            if not objective.classifies:
+                raise InputError(
+                    f"discard judges inputs by their labels, and {objective.name} without a classifier answers none; "
+                    "leave discard out"
+                )
             self.kept["answers"] = torch.full((len(data),), UNKNOWN, device=device)
         if objective.carries:
             self.kept["directions"] = _no_directions(settings, data, device)

@@ -6,7 +6,7 @@ import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from functools import cached_property
+from functools import cached_property, partial
 from operator import itemgetter
 from pathlib import Path
 from typing import Any
@@ -126,8 +126,9 @@ class Session:
         """The rest of the epoch under way."""
         position, settings = self.position, self.settings
         order = torch.randperm(len(self.data), generator=generator(settings.seed, "train", "order", position.epoch))
-        now = (position.epoch * self.steps + position.step, settings.epochs * self.steps)
-        order = order[self.of_inputs.left(position.epoch, self.group, self._answers, lambda: on_step(*now))[order]]
+        with averaged(self.model, self.average):
+            say = partial(on_step, *position.progress(settings.epochs, self.steps))  # that it is at work
+            order = order[self.of_inputs.left(position.epoch, self.group, self._answers, say)[order]]
         batches = torch.split(order, sizes(len(order), settings.batch_size))
         self.steps = len(batches)
         self.model.train()
@@ -136,7 +137,7 @@ class Session:
         while position.step < self.steps:
             self._step(batches[position.step])
             position.step, taken = position.step + 1, taken + 1
-            on_step(position.epoch * self.steps + position.step, settings.epochs * self.steps)
+            on_step(*position.progress(settings.epochs, self.steps))
             if taken >= self.ahead and position.step < self.steps:
                 if self._look(since, taken) >= save_every:
                     position.seconds = before + time.perf_counter() - began
@@ -156,7 +157,10 @@ class Session:
 
     def _answers(self, discard: Discard, rows: Tensor, number: int) -> Tensor:
         """How often the model answers inputs with their labels under noise, (B,)."""
-        with self._chance(("discard", number)), torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
+        with (
+            self._chance(("discard", number)),
+            torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.mixed_on(self.device)),
+        ):
             stream = generator(self.settings.seed, "train", "discard", number, self.device)
             return discard.answers(self.objective, self.model, *self._batch(rows), stream)
 
@@ -209,7 +213,7 @@ class Session:
         with self._chance(when):
             x, y = self._batch(rows)
             x = self.settings.augment.apply(x, cut)
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self._mixed()):
+            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.settings.mixed_on(self.device)):
                 strength = self.of_inputs.improved(objective, self.model, x, rows, when)
                 noise = generator(self.settings.seed, "train", f"noise/{when[0]}", when[1], self.device)
                 with self.of_inputs.carried(objective, rows) as here:
@@ -235,11 +239,6 @@ class Session:
                     generator(seed, "train", purpose, when[1], self.device).get_state(), self.device
                 )
             yield
-
-    def _mixed(self) -> bool:
-        if self.settings.mixed_precision is None and self.device.type == "cuda":
-            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
-        return bool(self.settings.mixed_precision)
 
     def _merge(self, rows: Tensor) -> None:
         """Gradients, statistics and what is kept of inputs: of the whole batch, from what the processes have of it."""

@@ -6,6 +6,8 @@ import math
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
+import torch
+
 from smoothcert.core.errors import InputError
 from smoothcert.training.augment import Augment
 from smoothcert.training.discard import Discard
@@ -55,11 +57,19 @@ class Settings:
         if self.mixed_precision not in (None, True, False):
             raise InputError(f"mixed_precision must be true or false, got {self.mixed_precision!r}")
         for name, late in {"ds2": self.ds2, "discard": self.discard}.items():
+            if late is not None and not isinstance(late, DS2 | Discard):
+                raise InputError(f"{name} must be one of smoothcert.training, such as Discard(start=10), got {late!r}")
             if late is not None and late.start >= self.epochs:
                 raise InputError(
                     f"{name} would start after {late.start} epochs, and there are {self.epochs}; "
                     f"lower the start of {name}"
                 )
+
+    def mixed_on(self, device: torch.device) -> bool:
+        """Whether matrix products and convolutions are in bfloat16 there."""
+        if self.mixed_precision is None and device.type == "cuda":
+            return bool(torch.cuda.is_bf16_supported(including_emulation=False))
+        return bool(self.mixed_precision)
 
     @property
     def rows(self) -> int:

@@ -56,6 +56,10 @@ class Position:
     seconds: float = 0.0  # of this epoch so far
     history: list[Epoch] = field(default_factory=list)
 
+    def progress(self, epochs: int, steps: int) -> tuple[int, int]:
+        """Steps done, and in total, if the epochs that are left have so many."""
+        return self.steps, self.steps + (epochs - self.epoch) * steps - self.step
+
 
 def save_state(
     path: Path,

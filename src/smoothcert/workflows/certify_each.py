@@ -118,7 +118,7 @@ def certify_each(
     _refuse_held_out(named, dataset, subset, str(data) if isinstance(data, str | Path) else dataset.name)
     together.check(dataset.tensors(subset.indices(len(dataset))[:1]))
     refuse_other_artifacts(several, together.describe(dataset.tensors([0])), alone)
-    pass_ = _Pass(together, alone, procedure, dataset)
+    pass_ = _Pass(together, alone, procedure, dataset, [len(places) for places in several.places])
     for one in named:
         with using_out(out):
             pass_.plan(one, subset, calibrated, out, command_line(command))
@@ -140,7 +140,8 @@ class _Planned:
 
     def add_calls(self, asked: Sequence[int]) -> None:
         model = self.named.checkpoint.model
-        if isinstance(model, Ensemble) and any(asked):
+        # An ensemble that is a member of another one is asked as a whole.
+        if isinstance(model, Ensemble) and len(asked) == len(model.members) and any(asked):
             add_evaluations(self.run.path, asked, model.cost)
 
 
@@ -148,8 +149,14 @@ class _Pass:
     """All classifiers over all inputs; `alone` smooths one of them as it is run by itself."""
 
     def __init__(
-        self, together: Smoothed, alone: Callable[..., Smoothed], procedure: Procedure, dataset: Dataset
+        self,
+        together: Smoothed,
+        alone: Callable[..., Smoothed],
+        procedure: Procedure,
+        dataset: Dataset,
+        members: Sequence[int],
     ) -> None:
+        self._members = members
         self._together, self._alone, self._procedure, self._data = together, alone, procedure, dataset
         self.planned: list[_Planned] = []
         self._asked = 0
@@ -163,8 +170,7 @@ class _Pass:
         run = Run.start(out / named.name, config, command=command)
         run.data = self._data
         named.write(out / ENSEMBLES)
-        model = named.checkpoint.model
-        members = len(model.members) if isinstance(model, Ensemble) else 1
+        members = self._members[len(self.planned)]
         self.planned.append(_Planned(named, run, slice(self._asked, self._asked + members)))
         self._asked += members
 

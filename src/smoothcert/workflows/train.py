@@ -21,7 +21,7 @@ from smoothcert.models import Architecture
 from smoothcert.training import DS2, Augment, Discard, Epoch, Folder, Group, Session, Settings, hold_out, run
 from smoothcert.training.averaging import averaged
 from smoothcert.training.events import write_events
-from smoothcert.training.recipes import Recipe
+from smoothcert.training.recipes import RECIPES, Recipe
 from smoothcert.training.recipes.build import made, objective_of, optimizer_of, schedule_of
 from smoothcert.training.recipes.recipe import CHANNELS
 from smoothcert.workflows.observer import LOG, SILENT, LogFile, Observer, Observers, task
@@ -166,9 +166,9 @@ def train_recipe(
 
 def _refuse_nothing_to_tune(recipe: Recipe, init: Path | None) -> None:
     if recipe.tunes is not None and init is None:
+        there = " or ".join(name for name in (recipe.tunes, f"{recipe.tunes}-fast") if name in RECIPES)
         raise InputError(
-            f"{recipe.name} goes on with a trained model; give it with --init, such as one of {recipe.tunes}"
-            + ("" if recipe.tunes.endswith("-fast") else f" or {recipe.tunes}-fast")
+            f"{recipe.name} goes on with a trained model; give it with --init, such as one of {there or recipe.tunes}"
         )
 
 

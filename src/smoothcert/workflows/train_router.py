@@ -187,6 +187,11 @@ def _check(recipe: Recipe, objective: Objective, members: Mapping[float, ModelSo
         raise InputError(
             f"the recipe {recipe.name} trains no classifier, and a router is one; take a consistency recipe"
         )
+    if recipe.tunes is not None:
+        raise InputError(
+            f"the recipe {recipe.name} goes on with a trained model, and a router is trained from the start; take "
+            f"{recipe.tunes}"
+        )
     if not objective.noise.has_soft_radius:
         raise InputError(f"{objective.noise.name} noise has no soft radius to choose strengths by; take gaussian noise")
     if len(members) < 2:

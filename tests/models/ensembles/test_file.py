@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import torch
+from torch import nn
 
 from smoothcert.core.errors import InputError
 from smoothcert.core.sealed import BLANK, seal
-from smoothcert.models import Architecture, build, fingerprint, load
+from smoothcert.models import Architecture, Checkpoint, Signature, build, fingerprint, load
 from smoothcert.models import save as save_checkpoint
 from smoothcert.models.ensembles import AGGREGATIONS, SoftVoting, load_model, save
+from smoothcert.models.ensembles.file import together
 from smoothcert.noise import Gaussian
 
 OPTIONS: dict[str, dict[str, Any]] = {
@@ -89,6 +91,12 @@ def test_mirrored_is_a_member_beside_the_network_itself(checkpoints: list[Path],
             found.model(x), (load(checkpoints[0]).model(x) + found.model.members[1](x)) / 2, atol=1e-6
         )
         assert torch.equal(found.model.members[1](x), load(checkpoints[0]).model(x.flip(-1)))
+
+
+def test_a_table_has_no_mirror_image() -> None:
+    table = Checkpoint(nn.Linear(5, 2), Signature("flat", 2, (5,)), {}, "0" * 64)
+    with pytest.raises(InputError, match=r"only images have a mirror image, but a takes inputs of shape \(5,\)"):
+        together([table], [Path("a")], "mirrored", {})
 
 
 def test_denoised_and_nested(checkpoints: list[Path], tmp_path: Path) -> None:

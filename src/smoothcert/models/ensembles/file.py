@@ -24,6 +24,7 @@ from smoothcert.core.sealed import BLANK, is_sealed, seal
 from smoothcert.models import Architecture, Checkpoint, Format, Signature, fingerprint, formats
 from smoothcert.models.ensembles.base import AGGREGATIONS, Aggregation
 from smoothcert.models.ensembles.denoised import Denoised
+from smoothcert.models.ensembles.mirrored import Mirrored
 from smoothcert.models.ensembles.voting import SoftVoting
 from smoothcert.models.zoo import PREFIX, model_file
 
@@ -105,6 +106,8 @@ def together(members: Sequence[Checkpoint], paths: Sequence[Path], name: str, op
     asked = list(zip(paths, members, strict=True))
     answering = asked[-1:] if issubclass(kind, Denoised) else asked  # of denoised, the classifier alone answers
     shape = _agreed(asked, "input_shape", "members must take the same inputs, but {} takes {} and {} {}")
+    if issubclass(kind, Mirrored) and shape is not None and len(shape) != 3:
+        raise InputError(f"only images have a mirror image, but {paths[0]} takes inputs of shape {tuple(shape)}")
     classes = _agreed(answering, "num_classes", "members must answer for the same classes, but {} has {} and {} {}")
     try:
         model = kind.of([cast(nn.Module, member.model) for member in members], **options).eval()

@@ -8,11 +8,11 @@ from typing import Any, ClassVar, Self
 from torch import Tensor, nn
 
 from smoothcert.core.errors import InputError
-from smoothcert.models.ensembles.base import AGGREGATIONS, Aggregation
+from smoothcert.models.ensembles.base import AGGREGATIONS, Ensemble, Member
 
 
 @AGGREGATIONS.add
-class Mirrored(Aggregation):
+class Mirrored(Ensemble):
     """f(x) = classifier(x with left and right exchanged), for images (B, C, H, W).
 
     `SoftVoting([f, Mirrored(f)])` averages over both views, as Krizhevsky et al. 2012 did without noise. For a network
@@ -31,9 +31,8 @@ class Mirrored(Aggregation):
             raise InputError(f"members of {cls.name} must be 1, the classifier, got {len(members)}")
         return cls(*members, **options)
 
-    def forward(self, x: Tensor) -> Tensor:
+    def aggregate(self, members: Sequence[Member], x: Tensor) -> Tensor:
         """Scores (B, C) of noisy images x (B, C, H, W)."""
         if x.dim() != 4:
             raise InputError(f"only images (B, C, H, W) have a mirror image, got inputs of shape {tuple(x.shape)}")
-        scores: Tensor = self.members[0](x.flip(-1))
-        return scores
+        return members[0](x.flip(-1))
