@@ -21,9 +21,7 @@ Every = Annotated[int, option("Every k-th input: 1, 21, ... leaves 0, 20, ... to
 Draws = Annotated[int, option("Draws of noise per hold-out input.")]
 NewFile = Annotated[Path, option("Ensemble file (.json) to write.")]
 Out = Annotated[Path | None, option("Ensemble file (.json) to write.")]
-Kind = Annotated[
-    str, option("{aggregations} (denoised: a denoiser, then a classifier; mirrored: one classifier).", "--aggregation")
-]
+Kind = Annotated[str, option("{aggregations} (denoised: a denoiser, a classifier; mirrored: one).", "--aggregation")]
 Method = Annotated[str, option("radius (largest radii), convex or sgd (SWEEN), minimum-variance (EsbRS).")]
 At = Annotated[float | None, option("Of radius: certified accuracy at this radius instead of the ACR.")]
 WeightDraws = Annotated[
