@@ -116,7 +116,11 @@ def test_processes_share_the_judging(rank: int, monkeypatch: pytest.MonkeyPatch)
         (lambda: Discard(draws=0), "start and draws of discard must be whole numbers"),
         (lambda: Discard(below=0), r"below of discard must lie in \(0, 1\], as 0.5 does, got 0"),
         (lambda: Discard(below=float("nan")), "below of discard must lie"),
-        (lambda: Settings(3, discard=0.5), r"discard must be one of smoothcert.training, such as Discard\(start=10\)"),
+        (lambda: Settings(3, ds2=Discard()), r"ds2 must be a DS2 of smoothcert.training, as DS2\(start=10\)"),
+        (
+            lambda: Settings(3, discard=0.5),
+            r"discard must be a Discard of smoothcert.training, as Discard\(start=10\), got 0.5",
+        ),
         (lambda: Settings(3, discard=Discard(start=3)), "discard would start after 3 epochs, and there are 3; lower"),
     ],
 )

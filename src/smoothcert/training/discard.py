@@ -17,9 +17,10 @@ class Discard:
     """From epoch `start` on, training inputs whose label has less than `below` of the answers under noise are left out.
 
     An input that is not certified adds nothing to the ACR, however close it comes; a small network that is spared such
-    inputs certifies the others farther. So the ACR rises and accuracy falls, which Sun et al. show to warn of the ACR:
-    look at both. Departures: inputs are judged from few draws, those that stay are neither weighed by their radius nor
-    attacked. With `ds2` inputs are judged under the noise of the objective, with `ema` by the averaged weights.
+    inputs may certify the others farther, for less accuracy. Sun et al. do this to warn of the ACR: look at both.
+    Departures: it is the first of their three strategies alone, without weights by the radius and without more effort
+    for easy inputs; and inputs are judged once, from few draws. With `ds2` they are judged under the noise of the
+    objective, with `ema` by the averaged weights.
 
     Args:
         start: epochs with all inputs first; 0 if training goes on with a model that can judge them.

@@ -56,9 +56,12 @@ class Settings:
             raise InputError(f"ema must lie in (0, 1), as 0.999 does, got {self.ema}")
         if self.mixed_precision not in (None, True, False):
             raise InputError(f"mixed_precision must be true or false, got {self.mixed_precision!r}")
-        for name, late in {"ds2": self.ds2, "discard": self.discard}.items():
-            if late is not None and not isinstance(late, DS2 | Discard):
-                raise InputError(f"{name} must be one of smoothcert.training, such as Discard(start=10), got {late!r}")
+        for name, kind, late in (("ds2", DS2, self.ds2), ("discard", Discard, self.discard)):
+            if late is not None and not isinstance(late, kind):
+                called = kind.__name__
+                raise InputError(
+                    f"{name} must be a {called} of smoothcert.training, as {called}(start=10), got {late!r}"
+                )
             if late is not None and late.start >= self.epochs:
                 raise InputError(
                     f"{name} would start after {late.start} epochs, and there are {self.epochs}; "

@@ -19,20 +19,9 @@ from smoothcert.training.optimizer import OptimizerOf
 from smoothcert.training.recipes import Recipe
 
 T = TypeVar("T")
-# What names a recipe or says where it is from, and what other options are for.
-_FIXED = {
-    "name",
-    "data",
-    "source",
-    "published_acr",
-    "published_in",
-    "objective",
-    "schedule",
-    "ds2",
-    "discard",
-    "noise",
-    "tunes",
-}
+# What names a recipe or says where it is from; and with it, what other options are for.
+_WHERE = {"name", "data", "source", "published_acr", "published_in", "tunes"}
+_FIXED = _WHERE | {"objective", "schedule", "ds2", "discard", "noise"}
 
 
 OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
