@@ -55,6 +55,7 @@ if TYPE_CHECKING:
     from smoothcert.procedures import Budgeted as Budgeted
     from smoothcert.procedures import Certificate as Certificate
     from smoothcert.procedures import Certificates as Certificates
+    from smoothcert.procedures import Evaluate as Evaluate
     from smoothcert.procedures import Fixed as Fixed
     from smoothcert.procedures import Predict as Predict
     from smoothcert.procedures import Prediction as Prediction
@@ -81,6 +82,7 @@ _HOMES = {
     "smoothcert.procedures": (
         "ABSTAIN",
         "Budgeted",
+        "Evaluate",
         "Certificate",
         "Certificates",
         "Fixed",

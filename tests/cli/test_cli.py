@@ -178,7 +178,10 @@ def test_ablation_of_binary_images(tmp_path: Path) -> None:
         (["--grid", 65536], "--grid must be auto, off, or a whole number"),
         (["--noise", "laplace", "--sigma", 1, "--grid", 255], "--grid does not go with --noise laplace"),
         (["--sigma", 2000], "sigma must be smaller for a grid of 1/255, got 2000; take a coarser grid"),
-        (["--procedure", "magic"], "--procedure must be one of budgeted, fixed, sequential, staged, got 'magic'"),
+        (
+            ["--procedure", "magic"],
+            "--procedure must be one of budgeted, fixed, evaluate, sequential, staged, got 'magic'",
+        ),
         (["--procedure", "sequential"], "give --radius 0.5, or several"),
         (["--procedure", "sequential", "--radius", 9], "radius 9 can never be shown"),
         (["--procedure", "sequential", "--radius", -1], "radius must be one positive number or several"),

@@ -12,11 +12,13 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.randomness import generator
 from smoothcert.noise import Gaussian
 from smoothcert.training import Constant, train
+from smoothcert.training.muon import Muon
 from smoothcert.training.objectives import Gaussian as Objective
 
 OPTIMIZERS: dict[str, Callable[..., torch.optim.Optimizer]] = {
     "adamw": lambda p: torch.optim.AdamW(p, lr=0.01),
     "adam with amsgrad": lambda p: torch.optim.Adam(p, lr=0.01, amsgrad=True),
+    "muon": lambda p: Muon(p, lr=0.02, weight_decay=0.01),
     "rmsprop": lambda p: torch.optim.RMSprop(p, lr=0.01, momentum=0.9),
     "groups": lambda p: torch.optim.AdamW([{"params": p[:2], "lr": 0.001}, {"params": p[2:]}], lr=0.01),
 }

@@ -182,10 +182,10 @@ def board(
 
 
 def bound_draws(run: Results) -> tuple[int, float] | None:
-    """n and alpha of a run of `Fixed`: the draws that bound p_A, the same number of every image."""
+    """n and alpha of a run of `Fixed`, or of `Evaluate`: the draws that bound p_A, the same number of every image."""
     procedure = run.settings.procedure or {}
     n, alpha = procedure.get("n"), procedure.get("alpha")
-    if procedure.get("name") != "fixed" or not isinstance(n, int) or not isinstance(alpha, float):
+    if procedure.get("name") not in ("fixed", "evaluate") or not isinstance(n, int) or not isinstance(alpha, float):
         return None
     return n, alpha
 

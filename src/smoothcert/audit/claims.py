@@ -175,16 +175,16 @@ class _Claims:
             yield "scope", f"the scope is {said!r}, that of the run's settings is {holds!r}"
         yield from searched(self.run, certificate)
         yield from weighed(self.run, certificate)
-        yield from self._again(certificate)
+        yield from self._again(record, certificate)
 
-    def _again(self, certificate: Certificate) -> Iterator[tuple[str, str]]:
+    def _again(self, record: Record, certificate: Certificate) -> Iterator[tuple[str, str]]:
         if self.procedure is None:
             yield "replay", "the conversation cannot be held again: the run names no procedure that can be"
             return
         routing = self.run.config.routing
         try:
             if routing is None:
-                again = replay(certificate, self.procedure, self._noise(certificate))
+                again = replay(certificate, self.procedure.knowing(record.label), self._noise(certificate))
             else:
                 again = replay_routed(certificate, self.procedure, routing)
         except DrawsError as error:

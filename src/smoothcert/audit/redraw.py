@@ -111,7 +111,7 @@ def _redraw_part(part: Part, data: Dataset, otherwise: tuple[str, ...], on_draws
         label = old.candidate
         gained = [a.votes[label] - b.votes[label] for (_, a), (_, b) in zip(old.answers, again.answers, strict=True)]
         raised, lowered = raised + sum(g for g in gained if g > 0), lowered - sum(g for g in gained if g < 0)
-        if fell and (sentence := _claims_more(old, again, part.procedure)):
+        if fell and (sentence := _claims_more(old, again, part.procedure.knowing(record.label))):
             findings.append(Finding("votes", sentence, record.index))
     if raised and stats.binom.sf(raised - 1, raised + lowered, 0.5) < LEVEL:
         sentence = f"{raised} votes for the claimed classes are recorded that fell otherwise here, and {lowered} the "

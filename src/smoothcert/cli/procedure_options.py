@@ -10,7 +10,8 @@ Name = Annotated[
     str,
     option(
         "fixed: the largest radius, n draws. sequential: given radii, as few draws as possible. "
-        "staged: CertifyAdp. budgeted: the largest radius, draws where they pay.",
+        "staged: CertifyAdp. budgeted: the largest radius, draws where they pay. "
+        "evaluate: fixed for test data, wrong inputs are given up.",
         panel=PROCEDURE,
     ),
 ]

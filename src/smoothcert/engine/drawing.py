@@ -88,18 +88,21 @@ class Drawing:
     def answers(
         self,
         batch: Tensor,
-        conversation: Callable[[Noise], Conversation[Result]],
+        conversation: Callable[[int, Noise], Conversation[Result]],
         member_calls: MemberCalls,
         *,
         noises: Sequence[Noise] | None = None,
         weights: Sequence[Sequence[float]] | None = None,
         on_draws: Callable[[int], None] = lambda _: None,
     ) -> Iterator[tuple[int, Result]]:
-        """(row, answer) as soon as each is there, with all that a conversation cannot know filled in."""
+        """(row, answer) as soon as each is there, with all that a conversation cannot know filled in.
+
+        `conversation` begins the one about a row, under its noise.
+        """
 
         def begin(row: int, x: Tensor, noise: Noise) -> InputProgress[Result]:
             own = self._weights(x, noise) if weights is None else tuple(weights[row])
-            return InputProgress(row, x, noise, input_id(x), conversation(noise), weights=own)
+            return InputProgress(row, x, noise, input_id(x), conversation(row, noise), weights=own)
 
         for progress, answer in self.held(batch, begin, member_calls, noises=noises, on_draws=on_draws):
             filled = self.filled(answer, progress.noise, progress.input_id, self.seed)

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from smoothcert.core.errors import InputError
+from smoothcert.core.labels import UNKNOWN
 from smoothcert.core.model import Model, device_of
 from smoothcert.engine.arguments import check_arguments, check_own
 from smoothcert.engine.backends import check_backend
@@ -91,8 +92,7 @@ class Smoothed:
         self._model, self._noise, self._num_classes, self._seed = model, noise, num_classes, seed
         self._device = device_of(model) if device is None else torch.device(device)
         self._search, self._weights, self._memory = search, weights, memory
-        self._pool = pool or Threads(workers)
-        self._input_range = input_range
+        self._pool, self._input_range = pool or Threads(workers), input_range
         self._input_shape = None if input_shape is None else tuple(input_shape)
         self._backend = backend
         self._calibration = None if calibration is None else self.as_batch(calibration)
@@ -209,8 +209,7 @@ class Smoothed:
 
         `member_calls`: as of `certifying`.
         """
-        procedure = procedure or Predict()
-        batch = self.as_batch(x)
+        procedure, batch = procedure or Predict(), self.as_batch(x)
         compiled = self.compile(batch.shape[1:])
         calls = MemberCalls() if member_calls is None else member_calls
 
@@ -218,7 +217,7 @@ class Smoothed:
             if rows:
                 # Not batch[rows]: several threads of torch would wait for each other longer than it takes.
                 chosen = batch if len(rows) == len(batch) else torch.stack([batch[row] for row in rows])
-                answers = self._drawing(compiled).answers(chosen, lambda _: procedure.predict(), calls)
+                answers = self._drawing(compiled).answers(chosen, lambda _row, _noise: procedure.predict(), calls)
                 for row, answer in answers:
                     yield rows[row], dataclasses.replace(answer, scope=self._scope(None))
 
@@ -233,6 +232,7 @@ class Smoothed:
         *,
         noises: Sequence[Noise] | None = None,
         weights: Sequence[Sequence[float]] | None = None,
+        labels: Sequence[int] | None = None,
         on_draws: Callable[[int], None] = lambda _: None,
         member_calls: MemberCalls | None = None,
         compiled: Compiled | None = None,
@@ -242,19 +242,19 @@ class Smoothed:
         `noises` gives each input its own noise, instead of the search. The certificates then have the scope "this
         input's own classifier": the smoothed classifier is another one at every input, and without a memory nothing is
         claimed about neighbours. So `weights`, of a classifier that has its own at each. With a memory certificates
-        come in the order of the inputs.
+        come in the order of the inputs. `labels` are for procedures of test data, `Evaluate`.
 
         `member_calls` counts what an ensemble's members are asked. `compiled` is what a run was begun with: a model
         that has changed since then is refused, instead of being compiled anew.
         """
-        procedure = procedure or Fixed()
-        batch = self.as_batch(x)
+        asked, batch = procedure or Fixed(), self.as_batch(x)
         check_own(len(batch), noises, weights, self._weights)
         compiled = self._current(batch, compiled)
         calls = MemberCalls() if member_calls is None else member_calls
         answers = self._drawing(compiled).answers(
-            batch, procedure.certify, calls, noises=noises, weights=weights, on_draws=on_draws
-        )
+            batch, lambda row, noise: asked.knowing(UNKNOWN if labels is None else labels[row]).certify(noise), calls,
+            noises=noises, weights=weights, on_draws=on_draws,
+        )  # fmt: skip
         scoped = ((row, dataclasses.replace(answer, scope=self._scope(noises))) for row, answer in answers)
         if self._memory is None:
             yield from scoped

@@ -17,6 +17,7 @@ from smoothcert.procedures.conversation import (
     check_level,
     converse,
 )
+from smoothcert.procedures.evaluate import Evaluate
 from smoothcert.procedures.fixed import Fixed, FixedDraws
 from smoothcert.procedures.from_draws import ABSTAIN, FromDraws
 from smoothcert.procedures.predict import Predict
@@ -34,6 +35,7 @@ __all__ = [
     "Certificates",
     "Conversation",
     "Decision",
+    "Evaluate",
     "Fixed",
     "FixedDraws",
     "FromDraws",

@@ -72,6 +72,8 @@ def split_level(procedure: Level, router_share: float) -> tuple[Level, Level]:
     """
     if isinstance(router_share, bool) or not isinstance(router_share, int | float) or not 0 < router_share < 1:
         raise InputError(f"router_share must lie strictly between 0 and 1, got {router_share!r}")
+    if isinstance(procedure, Procedure) and procedure.for_test_data:
+        raise InputError(f"procedure {procedure.name} looks at labels, and a router has none; take fixed")
     alpha = getattr(procedure, "alpha", None)
     if not isinstance(alpha, float):
         raise InputError(f"a routed classifier needs a procedure with a level alpha to share, got {procedure!r}")

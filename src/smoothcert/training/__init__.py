@@ -6,6 +6,7 @@ from smoothcert.training.ds2 import DS2
 from smoothcert.training.folder import Folder
 from smoothcert.training.group import Group, launched
 from smoothcert.training.loop import run, train
+from smoothcert.training.muon import Muon
 from smoothcert.training.schedules import SCHEDULES, Constant, Cosine, OneCycle, Schedule, Step
 from smoothcert.training.session import Session
 from smoothcert.training.settings import Settings
@@ -22,6 +23,7 @@ __all__ = [
     "Epoch",
     "Folder",
     "Group",
+    "Muon",
     "OneCycle",
     "Schedule",
     "Session",

@@ -13,7 +13,7 @@ from smoothcert import models
 from smoothcert.core.errors import InputError
 from smoothcert.core.registry import Registry
 from smoothcert.noise import NOISES, Gaussian, Noise
-from smoothcert.training import DS2, SCHEDULES, Discard, Schedule
+from smoothcert.training import DS2, SCHEDULES, Discard, Muon, Schedule
 from smoothcert.training.objectives import ATTACKS, OBJECTIVES, Objective
 from smoothcert.training.optimizer import OptimizerOf
 from smoothcert.training.recipes import Recipe
@@ -24,7 +24,11 @@ _WHERE = {"name", "data", "source", "published_acr", "published_in", "tunes"}
 _FIXED = _WHERE | {"objective", "schedule", "ds2", "discard", "noise"}
 
 
-OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {"adam": torch.optim.Adam, "adamw": torch.optim.AdamW}
+OPTIMIZERS: dict[str, type[torch.optim.Optimizer]] = {
+    "adam": torch.optim.Adam,
+    "adamw": torch.optim.AdamW,
+    "muon": Muon,
+}
 """Besides SGD."""
 
 
@@ -33,7 +37,7 @@ def optimizer_of(recipe: Recipe) -> OptimizerOf | None:
     if recipe.optimizer == "sgd":
         return None
     if recipe.optimizer not in OPTIMIZERS:
-        raise InputError(f"optimizer must be sgd, {' or '.join(OPTIMIZERS)}, got {recipe.optimizer!r}")
+        raise InputError(f"optimizer must be one of sgd, {', '.join(OPTIMIZERS)}, got {recipe.optimizer!r}")
     kind: Any = OPTIMIZERS[recipe.optimizer]
     return lambda parameters: kind(parameters, lr=recipe.lr, weight_decay=recipe.weight_decay)
 
