@@ -26,7 +26,7 @@ from smoothcert.datasets import Subset, load
 from smoothcert.engine import Smoothed
 from smoothcert.models import Architecture, build
 from smoothcert.noise import Gaussian, Noise
-from smoothcert.procedures import Ask, Budgeted, Certificate, Fixed, Procedure, Sequential, Staged, converse
+from smoothcert.procedures import Ask, Budgeted, Certificate, Evaluate, Fixed, Procedure, Sequential, Staged, converse
 from smoothcert.runs import Run
 from smoothcert.runs.chain import TAIL
 from smoothcert.stats import EmpiricalBernstein, Tally
@@ -41,6 +41,7 @@ PROCEDURES: dict[str, Procedure] = {
 OTHERS = {
     "runner-up": Fixed(n=500, runner_up=True),
     "soft": Fixed(n=500, bound=EmpiricalBernstein(4.0)),
+    "evaluate": Evaluate(n=500),
 }
 DATA, INPUTS, SEED = load("digits"), 6, 3
 

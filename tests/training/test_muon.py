@@ -30,6 +30,51 @@ def test_a_zero_gradient_moves_nothing() -> None:
     assert bool((weight == 1).all())
 
 
+def test_what_gets_no_gradient_any_more_comes_to_rest() -> None:
+    weight = nn.Parameter(torch.ones(3, 4))
+    optimizer = Muon([weight], lr=0.1, weight_decay=0.0)
+    weight.grad = torch.randn(3, 4, generator=torch.Generator().manual_seed(0))
+    optimizer.step()
+    weight.grad = torch.zeros(3, 4)
+    for _ in range(1000):
+        optimizer.step()
+    before = weight.detach().clone()
+    for _ in range(1000):
+        optimizer.step()
+    assert bool(before.isfinite().all())
+    assert bool((weight == before).all())
+
+
+@pytest.mark.skipif(not hasattr(torch.optim, "Muon"), reason="this torch has no Muon")
+def test_its_steps_are_those_of_torch_for_a_matrix() -> None:
+    """Momentum, Nesterov, decay and scale; torch computes in bfloat16, so to two digits."""
+    ours, theirs = (nn.Parameter(torch.full((6, 10), 0.5)) for _ in range(2))
+    made = Muon([ours], lr=0.05, weight_decay=0.1), torch.optim.Muon([theirs], lr=0.05, weight_decay=0.1)
+    chance = torch.Generator().manual_seed(0)
+    for _ in range(6):
+        gradient = torch.randn(6, 10, generator=chance)
+        for parameter, optimizer in zip((ours, theirs), made, strict=True):
+            parameter.grad = gradient.clone()
+            optimizer.step()
+    torch.testing.assert_close(ours, theirs, atol=0.006, rtol=0.02)
+
+
+@pytest.mark.parametrize("shape", [(0, 5), (5, 0), (), (3,)])
+def test_other_shapes_do_no_harm(shape: tuple[int, ...]) -> None:
+    weight = nn.Parameter(torch.ones(shape))
+    weight.grad = torch.ones(shape)
+    Muon([weight], lr=0.1).step()
+    assert bool((weight < 1).all())
+
+
+def test_half_precision_does_not_overflow() -> None:
+    weight = nn.Parameter(torch.zeros(8, 8, dtype=torch.float16))
+    weight.grad = torch.full((8, 8), 3e4, dtype=torch.float16)
+    Muon([weight], lr=0.1).step()
+    assert bool(weight.isfinite().all())
+    assert bool((weight < 0).all())
+
+
 def test_first_steps_are_those_worked_out_by_hand() -> None:
     # The gradient is of rank one, so its orthogonalised form is the same direction with a length of about 1.
     weight, bias = nn.Parameter(torch.zeros(2, 2)), nn.Parameter(torch.zeros(2))

@@ -16,9 +16,11 @@ from typing import Any
 from smoothcert.analysis import measures
 from smoothcert.analysis.results import Results, other_data
 from smoothcert.core.errors import InputError
+from smoothcert.procedures import Evaluate, Fixed
 from smoothcert.stats.rounding import down
 
 FIXED = "fixed n"
+NO_SAVINGS = (Fixed.name, Evaluate.name)  # what the latter leaves out is for the labels, not for its statistics
 MOST_STEPS = 6  # in a line of text; the rest is one sum
 
 
@@ -82,7 +84,7 @@ def draw_savings(result: Results, others: Sequence[Results], against: Results | 
         time_rf, draws = _factor(against, result), measures.mean_draws(against.records)
         return DrawSavings(against.name, draws, mean_draws, time_rf, against.name if time_rf else None, _steps(result))
     fixed_draws = result.settings.fixed_draws
-    if fixed_draws is None or not mean_draws or result.settings.method == "fixed":
+    if fixed_draws is None or not mean_draws or result.settings.method in NO_SAVINGS:
         return None
     timed = next((other for other in others if other.settings.method == "fixed" and _same_work(other, result)), None)
     time_rf = None if timed is None else _factor(timed, result)

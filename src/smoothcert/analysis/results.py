@@ -15,7 +15,7 @@ from smoothcert.analysis.routes import routes
 from smoothcert.analysis.settings import Settings
 from smoothcert.analysis.subset import describe_subset
 from smoothcert.core.errors import InputError
-from smoothcert.procedures import Scope
+from smoothcert.procedures import Evaluate, Scope
 from smoothcert.runs import DataConfig, Record, Run
 from smoothcert.runs.evaluations import evaluations
 from smoothcert.runs.record import REST
@@ -28,6 +28,7 @@ LOG = "public log"
 SIGMA_IN_NAME = re.compile(r"(?:sigma|noise)[_=-]?([0-9]*\.[0-9]+)", re.I)
 MOST_SIGMAS = 6.0  # no log has as many draws as a larger radius takes, 1e9 and more
 
+GIVEN_UP = "inputs whose class was chosen wrongly were given up, and stand among the abstentions"
 NOT_CLAIMED = {
     Scope.MEMORY: "hold for the classifier that answers through its memory; they do not claim anything about the "
     "classifier without that memory",
@@ -249,6 +250,7 @@ def _agreed(settings: Settings, records: Sequence[Record]) -> Settings:
     alphas, norms, scopes = ({getattr(claim, key) for claim in claims} for key in ("alpha", "norm", "scope"))
     given = sorted({decision.radius for claim in claims for decision in claim.decisions})
     notes = [_through_memory(records)] if Scope.MEMORY in scopes else []
+    notes += [GIVEN_UP] if settings.method == Evaluate.name else []
     notes += [routes(records, settings.routing)] if settings.routing is not None else []
     if given:
         listed = ", ".join(map(str, given))

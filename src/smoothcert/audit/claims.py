@@ -84,7 +84,7 @@ def audit_run(run: Run) -> Audit:
     recorded = [records[index] for index in run.planned if index in records]
     if run.config.memory is not None and list(records) != [record.index for record in recorded]:
         findings.append(Finding("order", "the records are not in the order of the plan, in which inputs were inserted"))
-    findings += _shared_inputs(run, recorded)
+    findings += _shared_inputs(run, recorded, by_label=claims.by_label)
     missing = (index for index in run.planned if index not in records)
     findings += [Finding("missing", "it is planned and not recorded", index) for index in missing]
     of_memory = frozenset(record.index for record in recorded if not _shown_by_draws(record))
@@ -156,6 +156,11 @@ class _Claims:
 
     def __post_init__(self) -> None:
         self._noises: dict[str, Noise] = {}
+
+    @property
+    def by_label(self) -> bool:
+        """Whether the label decided which draws were made."""
+        return self.procedure is not None and self.procedure.for_test_data
 
     def check(self, entry: Entry, record: Record) -> Iterator[tuple[str, str]]:
         """What does not hold about one record."""
@@ -250,8 +255,19 @@ def _said(certificate: Certificate) -> tuple[object, ...]:
     return certificate.answers, None if certificate.route is None else certificate.route.answers
 
 
-def _shared_inputs(run: Run, records: Sequence[Record]) -> Iterator[Finding]:
-    """An input's name is its content, and decides its noise: so equal names have equal votes, and are known before."""
+def _same_draws(one: Certificate, other: Certificate, *, as_far_as_both_go: bool) -> bool:
+    """Whether two certificates have the same votes; if not for all draws, then for those that both have."""
+    if not as_far_as_both_go:
+        return _said(one) == _said(other)
+    pairs = zip(one.answers, other.answers, strict=False)
+    return all(a == b for a, b in pairs)
+
+
+def _shared_inputs(run: Run, records: Sequence[Record], *, by_label: bool) -> Iterator[Finding]:
+    """An input's name is its content, and decides its noise: so equal names have equal votes, and are known before.
+
+    `by_label`: two labels of one input, of which at most one is right, may have been given different numbers of draws.
+    """
     by_name: dict[str, Record] = {}
     repeats = []
     for record in records:
@@ -259,7 +275,11 @@ def _shared_inputs(run: Run, records: Sequence[Record]) -> Iterator[Finding]:
         first = by_name.setdefault(record.certificate.input_id, record)
         if first is not record:
             assert first.certificate is not None
-            repeats.append((first, record, _said(first.certificate) == _said(record.certificate)))
+            far = by_label and first.label != record.label
+            same = _same_draws(first.certificate, record.certificate, as_far_as_both_go=far)
+            repeats.append((first, record, same))
+            if len(record.certificate.answers) > len(first.certificate.answers):
+                by_name[record.certificate.input_id] = record  # the one that says more
     allowed = len(run.planned) - run.config.data.distinct
     if len(records) == len(run.planned) and len(repeats) < allowed:
         sentence = f"{allowed} of the planned inputs are said to repeat another, {len(repeats)} do"

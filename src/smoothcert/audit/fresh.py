@@ -12,7 +12,7 @@ from smoothcert.audit.redraw import LEVEL, Progress, certify_records, drawn_cert
 from smoothcert.core.errors import InputError
 from smoothcert.datasets import Dataset
 from smoothcert.engine import Routed, Smoothed
-from smoothcert.procedures import Budgeted, Certificate, Fixed, FixedDraws
+from smoothcert.procedures import Budgeted, Certificate, Evaluate, Fixed, FixedDraws
 from smoothcert.procedures.conversation import BOUND
 from smoothcert.runs import Finding, Record, Run
 
@@ -28,9 +28,9 @@ def draw_fresh(
     """Compare n fresh draws per input, of another seed than the run's, with what is recorded.
 
     Two exact tests per input, at 1e-3 over all inputs and tests (Bonferroni). Certified inputs: that p_A is at least
-    p_lower (and p_B at most p_upper, where it is bounded) is not contradicted. Runs of `fixed` and `budgeted`: the
-    recorded votes for the chosen class and the fresh ones are of one probability (hypergeometric test). Votes of
-    `staged` and `sequential` were stopped by looking at them, and are not compared: their shares are biased.
+    p_lower (and p_B at most p_upper, where it is bounded) is not contradicted. Runs of `fixed`, `budgeted` and
+    `evaluate`: the recorded votes for the chosen class and the fresh ones are of one probability (hypergeometric test).
+    Votes of `staged` and `sequential` were stopped by looking at them, and are not compared: their shares are biased.
     """
     if smoothed.seed == run.config.seed:
         raise InputError(f"the seed of fresh draws must not be the run's, {smoothed.seed}; give another")
@@ -40,12 +40,13 @@ def draw_fresh(
     for part in parts_of(run, records, smoothed):
         procedure = part.plain_procedure
         probe = Fixed(n0=1, n=n, bound=procedure.bound) if isinstance(procedure, FixedDraws) else Fixed(n0=1, n=n)
-        unbiased = isinstance(procedure, FixedDraws | Budgeted)
+        unbiased = isinstance(procedure, FixedDraws | Budgeted | Evaluate)
         whose = f"{part.name}: " if part.name else ""
         for record, fresh in certify_records(part.records, part.smoothed, data, probe, on_draws):
             old = plainly(drawn_certificate(record))
             wrong = [*_contradicted(old, fresh, probe, level)]
-            wrong += _unlike(old, fresh, level) if unbiased else []
+            given_up = isinstance(procedure, Evaluate) and old.abstained and BOUND not in old.tallies
+            wrong += _unlike(old, fresh, level) if unbiased and not given_up else []
             findings += [Finding("fresh draws", f"{whose}{sentence}", record.index) for sentence in wrong]
     return tuple(findings)
 

@@ -11,7 +11,7 @@ Name = Annotated[
     option(
         "fixed: the largest radius, n draws. sequential: given radii, as few draws as possible. "
         "staged: CertifyAdp. budgeted: the largest radius, draws where they pay. "
-        "evaluate: fixed for test data, wrong inputs are given up.",
+        "evaluate: fixed for test data, without draws for wrong answers.",
         panel=PROCEDURE,
     ),
 ]

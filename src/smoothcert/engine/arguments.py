@@ -9,8 +9,10 @@ from smoothcert.core.model import Model
 from smoothcert.engine.pools import Pool
 from smoothcert.engine.sigma import SigmaSearch
 from smoothcert.engine.weights import WeightSearch, refuse_without_weights
+from smoothcert.memory.protocol import RegionMemory
 from smoothcert.noise import Noise
 from smoothcert.noise.ascent import searchable
+from smoothcert.procedures import Procedure
 
 
 def check_arguments(
@@ -48,11 +50,22 @@ def check_own(
     noises: Sequence[Noise] | None,
     weights: Sequence[Sequence[float]] | None,
     search: WeightSearch | None,
+    labels: Sequence[int],
 ) -> None:
-    """Refuse noises or weights that are not one per input, and weights of a classifier that has none per input."""
+    """Refuse noises, weights or labels that are not one per input, and weights of a classifier that has none so."""
+    if len(labels) not in (0, inputs):
+        raise InputError(f"labels must be one per input, got {len(labels)} for {inputs} inputs")
     if noises is not None and len(noises) != inputs:
         raise InputError(f"noises must be one per input, got {len(noises)} for {inputs} inputs")
     if weights is not None and (search is None or len(weights) != inputs):
         raise InputError(
             f"weights must be one per input of a classifier that finds them, got {len(weights)} for {inputs}"
+        )
+
+
+def refuse_labels(procedure: Procedure, memory: RegionMemory | None) -> None:
+    """Refuse a procedure that looks at labels before a memory: what it answers later must not depend on them."""
+    if procedure.for_test_data and memory is not None:
+        raise InputError(
+            f"procedure {procedure.name} looks at labels, and what a memory answers must not; leave one of them out"
         )

@@ -11,9 +11,8 @@ import torch
 from torch import Tensor
 
 from smoothcert.core.errors import InputError
-from smoothcert.core.labels import UNKNOWN
 from smoothcert.core.model import Model, device_of
-from smoothcert.engine.arguments import check_arguments, check_own
+from smoothcert.engine.arguments import check_arguments, check_own, refuse_labels
 from smoothcert.engine.backends import check_backend
 from smoothcert.engine.compiled import Compiled, ModelCompiler
 from smoothcert.engine.drawing import Checked, Drawing
@@ -232,7 +231,7 @@ class Smoothed:
         *,
         noises: Sequence[Noise] | None = None,
         weights: Sequence[Sequence[float]] | None = None,
-        labels: Sequence[int] | None = None,
+        labels: Sequence[int] = (),
         on_draws: Callable[[int], None] = lambda _: None,
         member_calls: MemberCalls | None = None,
         compiled: Compiled | None = None,
@@ -248,11 +247,12 @@ class Smoothed:
         that has changed since then is refused, instead of being compiled anew.
         """
         asked, batch = procedure or Fixed(), self.as_batch(x)
-        check_own(len(batch), noises, weights, self._weights)
+        check_own(len(batch), noises, weights, self._weights, labels)
+        refuse_labels(asked, self._memory)
         compiled = self._current(batch, compiled)
         calls = MemberCalls() if member_calls is None else member_calls
         answers = self._drawing(compiled).answers(
-            batch, lambda row, noise: asked.knowing(UNKNOWN if labels is None else labels[row]).certify(noise), calls,
+            batch, lambda row, noise: (asked.knowing(int(labels[row])) if len(labels) else asked).certify(noise), calls,
             noises=noises, weights=weights, on_draws=on_draws,
         )  # fmt: skip
         scoped = ((row, dataclasses.replace(answer, scope=self._scope(noises))) for row, answer in answers)

@@ -188,8 +188,8 @@ class Certificate(Answered):
     def votes(self) -> tuple[int, ...]:
         """Votes per class of the draws that decided: not of those that chose the class, nor of earlier stages.
 
-        Those of Sequential and Staged were stopped by looking at them: they must not be bounded again. None where a
-        router abstained.
+        Those of Sequential and Staged were stopped by looking at them: they must not be bounded again. Where Evaluate
+        gave up, those that chose. None where a router abstained.
         """
         return list(self.tallies.values())[-1].votes if self.answers else ()
 

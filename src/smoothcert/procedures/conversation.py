@@ -65,7 +65,8 @@ PROCEDURES: Registry[type[Procedure]] = Registry("procedure")
 class Procedure(Described, ABC):
     """Options in frozen fields, the algorithm in `certify`.
 
-    What it claims must follow from its options and from the answers it was given, alone: then a record can be checked.
+    What it claims must follow from its options and from the answers it was given, alone (and from the label of the
+    input, if it is `for_test_data`): then a record can be checked.
     """
 
     registry: ClassVar[Registry[Any]] = PROCEDURES

@@ -48,8 +48,8 @@ class Evaluate(Procedure):
         """Choose; if that is right, all that `Fixed` does."""
         if self.truth is None or self.truth == UNKNOWN:
             raise InputError(
-                "procedure evaluate needs the label of every input, and is for test data; certify data with labels "
-                "into a run, or take fixed"
+                "procedure evaluate is for test data, and needs the label of every input; give labels, or take "
+                "--procedure fixed"
             )
         fixed = self._fixed.certify(noise)
         chosen = yield next(fixed)
@@ -57,7 +57,7 @@ class Evaluate(Procedure):
             return Certificate(
                 label=ABSTAIN,
                 radius=0.0,
-                reason=f"class {chosen.top} was chosen, and {self.truth} is right: given up, as evaluate does",
+                reason=f"class {chosen.top} was chosen, the label is {self.truth}: its probability was not bounded",
                 norm=noise.norm,
                 p_lower=0.0,
                 alpha=self.alpha,

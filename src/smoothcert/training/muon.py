@@ -18,12 +18,12 @@ NEWTON_SCHULZ = (3.4445, -4.7750, 2.0315)
 class Muon(torch.optim.Optimizer):
     """Momentum whose steps are orthogonalised (Jordan et al. 2024): as far along weak directions as along strong ones.
 
-    A weight with two or more axes is one matrix, (outputs, everything else), which is what the optimiser of this name
-    in torch leaves to the caller: it takes matrices alone. A step of length `lr` has singular values of about `lr`,
-    times sqrt(outputs / inputs) where that is above 1; so `lr` is relative to weights of about that size, and
-    `weight_decay`, which takes `lr * weight_decay` of a weight in every step, keeps them so if it is about lr / 2.
-    Biases and gains take Nesterov's steps of `lr`, without decay. Departure: so does nothing else; Jordan et al. leave
-    the last layer to another optimiser.
+    A weight with two or more axes is one matrix, (outputs, everything else); the optimiser of this name in torch takes
+    matrices alone. All singular values of a step are about `lr`, times sqrt(outputs / inputs) where that is above 1.
+    Every step also takes `lr * weight_decay` of a weight away, which holds its singular values near 1 if the decay is
+    about lr / 2: a rate or decay meant for SGD does not fit. Biases and gains take steps of SGD with Nesterov's
+    momentum, at the same `lr` and without decay. Departures: Jordan et al. leave these, and the first and last layers,
+    to AdamW, and compute in bfloat16.
     """
 
     def __init__(
@@ -49,7 +49,7 @@ class Muon(torch.optim.Optimizer):
                 loss = closure()
         for group in self.param_groups:
             for parameter in group["params"]:
-                if parameter.grad is not None:
+                if parameter.grad is not None and parameter.numel():
                     self._move(parameter, group["lr"], group["momentum"], group["weight_decay"])
         return loss
 
@@ -65,19 +65,20 @@ class Muon(torch.optim.Optimizer):
             return
         buffer.lerp_(gradient, 1 - momentum)
         along = gradient.lerp(buffer, momentum)
-        matrix = along.reshape(len(along), -1)
+        matrix = along.flatten(1)
         scale = math.sqrt(max(1.0, matrix.shape[0] / matrix.shape[1]))
         parameter.mul_(1 - lr * decay).add_(orthogonalised(matrix).view(along.shape), alpha=-lr * scale)
 
 
 def orthogonalised(matrix: Tensor, steps: int = 5) -> Tensor:
-    """About U V^T of matrix = U S V^T, (M, N), by Newton-Schulz steps; zero stays zero."""
+    """About U V^T of matrix = U S V^T, (M, N), by Newton-Schulz steps; what is next to nothing vanishes."""
     a, b, c = NEWTON_SCHULZ
-    wide = matrix / matrix.norm().clamp_min(torch.finfo(matrix.dtype).tiny)
+    wide = matrix.float()
+    wide = wide / wide.norm().clamp_min(1e-7)
     tall = matrix.shape[0] > matrix.shape[1]
     wide = wide.T if tall else wide
     for _ in range(steps):
         gram = wide @ wide.T
         wide = a * wide + (b * gram + c * gram @ gram) @ wide
     found: Tensor = wide.T if tall else wide
-    return found
+    return found.to(matrix.dtype)

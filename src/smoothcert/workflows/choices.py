@@ -12,7 +12,7 @@ from smoothcert.engine.sigma import SigmaSearch, sigma_search
 from smoothcert.engine.weights import WeightSearch, weight_search
 from smoothcert.noise import NOISES, Noise
 from smoothcert.noise.gridded import MOST_GRID_LEVELS
-from smoothcert.procedures import Budgeted, FixedDraws, Procedure
+from smoothcert.procedures import Budgeted, Evaluate, FixedDraws, Procedure
 
 
 @dataclass(frozen=True)
@@ -84,7 +84,7 @@ class SearchChoice:
             if given:
                 raise InputError(f"--sigma-{given[0]} goes with --sigma-per-input; give it, or leave this out")
             return None
-        if not isinstance(procedure, FixedDraws | Budgeted):
+        if not isinstance(procedure, FixedDraws | Budgeted | Evaluate):
             raise InputError(
                 f"--sigma-per-input looks for the largest radius, and --procedure {procedure.name} decides given ones; "
                 "take fixed or budgeted"

@@ -14,6 +14,7 @@ from smoothcert.core.errors import InputError
 from smoothcert.core.plugins import loaded_plugins
 from smoothcert.datasets import Dataset, Subset
 from smoothcert.engine import Compiled, MemberCalls, Routed, Smoothed
+from smoothcert.engine.arguments import refuse_labels
 from smoothcert.engine.routed_parts import RoutedCompiled
 from smoothcert.procedures import Certificate, Procedure
 from smoothcert.procedures.routed import split_level
@@ -49,10 +50,7 @@ def run_config(
         )
     noise, indices = smoothed.noise.for_inputs(data.tensors([0])), subset.indices(len(data))
     # What could never work is refused now, before anything is written.
-    if procedure.for_test_data and smoothed.memory is not None:
-        raise InputError(
-            f"procedure {procedure.name} looks at labels, and what a memory answers must not; leave one of them out"
-        )
+    refuse_labels(procedure, smoothed.memory)
     if isinstance(smoothed, Routed):
         smoothed.check_reachable(data.tensors([0]), procedure)
     else:
