@@ -247,6 +247,14 @@ def test_changes() -> None:
     other = change(recipe, ["objective=consistency", "objective.lam=3"])
     assert other.objective == {"name": "consistency", "lam": 3}, "what another objective was told is not its own"
     assert objective_of(other) == Consistency(Gaussian(0.25), lam=3)
+    attacked = change(
+        find("cifar10-resnet20-consistency-0.50"),
+        ["objective.attack=pgd", "objective.attack.eps=0.5", "objective.attack.steps=1"],
+    )
+    made = objective_of(attacked)
+    assert isinstance(made, Consistency)
+    assert made.attack == PGD(eps=0.5, steps=1), "an objective that had none, and may have one"
+    assert attacked.passes == 4
 
 
 @pytest.mark.parametrize(

@@ -123,9 +123,9 @@ def _put(values: dict[str, Any], key: str, value: Any) -> None:
     if key == "noise":
         values[key] = {"name": value, NOISES[value].strength_name: values["sigma"]}
         return
-    if key == "objective.attack":  # as strong as the one before
+    if key == "objective.attack":  # as strong as the one before, if there was one
         kept = {field.name for field in dataclasses.fields(ATTACKS[value])} & {"eps", "steps"}
-        before = values["objective"]["attack"]
+        before = values["objective"].get("attack") or {}
         values["objective"]["attack"] = {"name": value} | {name: before[name] for name in kept if name in before}
         return
     *path, last = key.split(".")
@@ -148,8 +148,9 @@ def _keys(values: Mapping[str, Any]) -> set[str]:
         "objective": OBJECTIVES.find(values["objective"]["name"]),
         "schedule": SCHEDULES.find(values["schedule"]["name"]),
     }
-    if values["objective"].get("attack"):
+    if any(field.name == "attack" for field in dataclasses.fields(kinds["objective"])):
         keys.add("objective.attack")
+    if values["objective"].get("attack"):
         kinds["objective.attack"] = ATTACKS.find(values["objective"]["attack"]["name"])
     if values.get("noise"):
         kinds["noise"] = NOISES.find(values["noise"]["name"])
