@@ -78,7 +78,7 @@ def _procedure(result: Results) -> FixedDraws:
     procedure = Procedure.from_description(described)
     if not isinstance(procedure, FixedDraws):
         raise InputError(
-            f"{result.name} was certified by {procedure.name!r}, whose draws stopped by looking at the votes; "
+            f"{result.name} was certified by {procedure.name!r}, whose draws were not the same number for every input; "
             "only runs of 'fixed' can be computed again"
         )
     return procedure
