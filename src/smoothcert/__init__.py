@@ -82,9 +82,9 @@ _HOMES = {
     "smoothcert.procedures": (
         "ABSTAIN",
         "Budgeted",
-        "Evaluate",
         "Certificate",
         "Certificates",
+        "Evaluate",
         "Fixed",
         "Predict",
         "Prediction",
